@@ -1,0 +1,104 @@
+"""Every bound in the gateway, with its unit in the name and where the number comes from.
+
+A bound that an operator may set lives in the config and has its default here.
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# -- downstream: what a client may send, and how slowly --------------------------------------------------------------
+
+#: Request head (line and headers) of one request. nginx allows 32 KiB in four buffers, h11 16 KiB; agents send ~4 KiB.
+HEAD_BYTES_MAX = 64 * KIB
+#: Headers in one request; Apache's default.
+HEADERS_MAX = 100
+#: From the first byte of a head to its last; nginx's client_header_timeout is 60 s, slow-loris defences use 10-30 s.
+HEAD_S = 20.0
+#: An idle keep-alive connection waits this long for its next request; nginx's keepalive_timeout is 75 s.
+KEEPALIVE_IDLE_S = 75.0
+#: A request body; agent turns with images reach tens of MB, Anthropic's own limit is 32 MB, OpenAI's about 50 MB.
+BODY_BYTES_MAX = 64 * MIB
+#: A body must arrive whole within this, and never pause longer than `BODY_IDLE_S`.
+BODY_S = 300.0
+BODY_IDLE_S = 30.0
+#: JSON nesting in a request body; no real request is deeper than about 30 (tool schemas).
+JSON_DEPTH_MAX = 200
+#: Bytes of a next (pipelined) request that are read while a response is still running.
+PIPELINED_BYTES_MAX = 64 * KIB
+#: After our FIN the client's bytes are read and thrown away for this long, since close() with unread input is a RST.
+LINGER_S = 2.0
+#: HTTP/1.0 has no chunked framing: its send queue is drained for at most this long before the RST that marks an abort.
+LINGER_HTTP10_S = 1.0
+#: Connections one process accepts at a time, streams or not.
+CONNECTIONS_MAX = 20_000
+
+# -- stream: what waits for a client, and for how long ---------------------------------------------------------------
+
+#: Events waiting for one client (contract: 4 MiB), and for all clients of the process.
+BACKLOG_BYTES_MAX = 4 * MIB
+BACKLOG_TOTAL_BYTES_MAX = 512 * MIB
+#: A client that takes nothing for this long has left (contract).
+WRITE_STALL_S = 30.0
+#: What is undelivered this long after the deadline is dropped and the connection aborted (contract).
+DELIVERY_GRACE_S = 60.0
+#: A settlement that is not durable by then fails the stream by its `failure` row (contract).
+SETTLE_S = 10.0
+#: Gemini has no terminal event: this much silence after a finishReason is the end of the body (contract).
+GEMINI_TAIL_S = 30.0
+#: After a Responses `error` event, `response.failed` is awaited this long (contract).
+RESPONSES_FAILED_S = 5.0
+#: The contract's deadline, from the first dispatch.
+DEADLINE_S = 600.0
+#: No model progress for this long is a stall, unless the model says otherwise; seed 1: "about 90-150 s".
+STALL_S = 120.0
+STALL_MIN_S = 10.0
+STALL_MAX_S = 590.0
+
+# -- protocols -------------------------------------------------------------------------------------------------------
+
+#: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
+EVENT_BYTES_MAX = 16 * MIB
+#: The body of a response that does not stream.
+UNARY_BYTES_MAX = 64 * MIB
+#: A provider's error body is read this far, for its message.
+ERROR_BODY_BYTES_MAX = 256 * KIB
+#: A token count above this is not evidence. The largest context windows are ten million tokens.
+TOKENS_MAX = 10**9
+#: Tokens added to a quote beyond the bytes of the body, for what a provider's chat template adds.
+QUOTE_MARGIN_TOKENS = 64
+
+# -- upstream --------------------------------------------------------------------------------------------------------
+
+#: DNS, TCP and TLS together.
+CONNECT_S = 10.0
+#: A response head of the provider.
+UPSTREAM_HEAD_BYTES_MAX = 64 * KIB
+#: One read from the provider; the relay's own figure, and trio's default.
+READ_BYTES_MAX = 64 * KIB
+#: Idle connections kept per origin, and how long: below the 60 s after which common load balancers close.
+POOL_IDLE_MAX = 1_000
+POOL_IDLE_S = 50.0
+#: A connection is not used again beyond this age, so that DNS changes are followed.
+POOL_AGE_S = 600.0
+#: After the terminal, the end of a provider's body is awaited this long so that the connection can be used again.
+POOL_FINISH_S = 1.0
+POOL_FINISH_BYTES_MAX = 64 * KIB
+
+# -- ledger ----------------------------------------------------------------------------------------------------------
+
+#: Operations in one commit; measured: 64 reaches 80 % and 256 all of SQLite's rate.
+COMMIT_OPS_MAX = 256
+#: Operations waiting for the writer; beyond it a hold is refused with 503 (settlements are never refused).
+LEDGER_QUEUE_MAX = 4_096
+#: A hold that is not committed by then is refused with 503.
+HOLD_S = 5.0
+#: An owner that has not renewed its lease for this long is dead, and its holds are orphans.
+LEASE_S = 15.0
+LEASE_RENEW_S = 5.0
+SWEEP_S = 5.0
+#: The largest Retry-After we send: node SDKs sleep as long as they are told.
+RETRY_AFTER_MAX_S = 60
