@@ -1,0 +1,1 @@
+"""Settlement: accounts, holds and append-only entries, behind one store interface."""

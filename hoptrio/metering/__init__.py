@@ -1,0 +1,1 @@
+"""Evidence and price. Pure: no I/O, no clock, no float."""

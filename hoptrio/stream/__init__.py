@@ -1,0 +1,1 @@
+"""One stream, the heart. Imports no driver: it is given a source, a writer and a settle (`ports`)."""
