@@ -1,4 +1,4 @@
-"""What is sold and who provides it: models with their prices, channels with their addresses. Frozen; built by config."""
+"""What is sold and who provides it: models with their prices, channels with their addresses. Frozen."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """A hold to place. Ids are made by the caller before anything is queued, so an answer that is lost loses nothing."""
+    """A hold to place. Ids are made by the caller before anything is queued, so a lost answer loses nothing."""
 
     id: str
     request: RequestRecord

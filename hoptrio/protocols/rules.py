@@ -6,7 +6,8 @@ picks by `Protocol` through `protocols.registry.rules_for` and never asks which 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol as Interface
+from typing import TYPE_CHECKING, Any
+from typing import Protocol as Interface
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,8 @@ The provider's side is `upstream.answer.Answer`. Tests give byte lists for all t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol as Interface
+from typing import TYPE_CHECKING
+from typing import Protocol as Interface
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
