@@ -1,19 +1,24 @@
-"""What a stream needs from its surroundings, as interfaces: the client's side (`Writer`) and the ledger's (`Settle`).
+"""What a stream needs from its surroundings, as interfaces; tests give lists of bytes for all of them.
 
-The provider's side is `upstream.answer.Answer`. Tests give byte lists for all three.
+`Writer` is the client's side, `Source` the provider's, `Desk` the money's, and `Face` how errors and heads look in the
+client's protocol. A stream knows nothing else of the world.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import trio
 
-__all__ = ["Writer"]
+    from hoptrio.errors import HoptrioError
+    from hoptrio.stream.outcome import Outcome
+    from hoptrio.upstream.answer import Answer, Unreached
+
+__all__ = ["Desk", "Face", "Rendered", "Source", "Writer"]
 
 
 class Writer(Interface):
@@ -52,3 +57,42 @@ class Writer(Interface):
 
     async def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         """A whole response with Content-Length, instead of `head` and the rest."""
+
+
+class Source(Interface):
+    """The chosen channel."""
+
+    async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
+        """Send the request and wait for the response head; `on_dispatched` is called just before the first byte."""
+
+
+class Desk(Interface):
+    """The money of one request."""
+
+    async def place(self) -> HoptrioError | None:
+        """Freeze the hold, durably; the refusal if that cannot be."""
+
+    async def settle(self, outcome: Outcome) -> bool:
+        """Resolve the hold by what happened. True once that is durable; False if it is not by `limits.SETTLE_S`, and
+        then it goes on being tried. Always called inside a shield."""
+
+
+class Rendered(NamedTuple):
+    """A whole response."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Face(Interface):
+    """How this request's answers look."""
+
+    def stream_headers(self, answer: Answer | None) -> Sequence[tuple[bytes, bytes]]:
+        """The head of a stream; None while the provider's is not there yet."""
+
+    def body_headers(self, answer: Answer) -> Sequence[tuple[bytes, bytes]]:
+        """The head of a whole JSON answer."""
+
+    def refusal(self, error: HoptrioError) -> Rendered:
+        """An error as a whole response in the client's protocol."""

@@ -1,0 +1,138 @@
+"""The money of one request: what is held, and what the hold becomes. Implements `stream.ports.Desk`.
+
+Everything a charge depends on is pinned here before the dispatch: the price tables, the bounds, the supplier's share.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hoptrio import errors
+from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
+from hoptrio.metering.charge import charge, pin
+from hoptrio.metering.evidence import usage
+from hoptrio.metering.report import usage_report
+from hoptrio.money import format_nanos
+from hoptrio.stream.verdict import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hoptrio.admission.gate import Admitted
+    from hoptrio.contract import Contract
+    from hoptrio.errors import HoptrioError
+    from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.model import RequestRecord
+    from hoptrio.protocols.events import Call
+    from hoptrio.stream.outcome import Outcome
+
+__all__ = ["Desk", "refused_record"]
+
+
+class Desk:
+    """Places and resolves the hold of `record`'s request."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        record: RequestRecord,
+        call: Call,
+        contract: Contract,
+        admitted: Admitted,
+        *,
+        currency: str,
+    ) -> None:
+        self._ledger = ledger
+        self._record = record
+        self._call = call
+        self._contract = contract
+        self._admitted = admitted
+        self._currency = currency
+        self._hold_id = "hold_" + record.id.removeprefix("req_")
+
+    async def place(self) -> HoptrioError | None:
+        """Freeze the quote."""
+        amount_nanos = self._admitted.quote.hold_nanos
+        channel = self._admitted.channel
+        self._record = msgspec.structs.replace(
+            self._record, state="running", hold_nanos=amount_nanos, channel=channel.name
+        )
+        hold = Hold(
+            id=self._hold_id,
+            request=self._record,
+            amount_nanos=amount_nanos,
+            prices=pin(self._admitted.model),
+            owner=self._ledger.owner,
+            supplier=channel.supplier,
+            revenue_share_nanos=channel.revenue_share_nanos,
+        )
+        try:
+            placed = await self._ledger.place(hold)
+        except errors.LedgerUnavailable as error:
+            return error
+        if not isinstance(placed, HoldRefused):
+            return None
+        refusal = self._refusal(placed, amount_nanos)
+        self._ledger.note(refused_record(self._record, refusal))
+        return refusal
+
+    async def settle(self, outcome: Outcome) -> bool:
+        """Capture by the evidence, or release."""
+        resolved = await self._ledger.settle(self._resolution(outcome))
+        return resolved is not None
+
+    def _resolution(self, outcome: Outcome) -> Resolution:
+        counted = None
+        if outcome.counts is not None:
+            counted = usage(outcome.counts, self._call.protocol, answered=outcome.answered)
+        judged = verdict(
+            self._contract,
+            outcome.reason,
+            counted=counted is not None,
+            answered=outcome.answered,
+            stream=self._call.stream,
+        )
+        record = msgspec.structs.replace(
+            self._record,
+            reason=outcome.reason,
+            evidence=judged.evidence,
+            raw_usage="" if outcome.counts is None else outcome.counts.raw.decode("utf-8", "replace"),
+            attempts=outcome.attempts,
+            timeline=_milliseconds(outcome.timeline),
+            provider_ids=outcome.provider_ids,
+        )
+        if not judged.capture or counted is None:
+            released = msgspec.structs.replace(record, state="released", charge_nanos=0)
+            return Resolution(hold_id=self._hold_id, capture_nanos=None, request=released)
+        due = charge(counted, self._admitted.model, self._admitted.quote)
+        captured = msgspec.structs.replace(
+            record,
+            state="captured",
+            charge_nanos=due.amount_nanos,
+            usage=usage_report(counted),
+            flags=(*counted.flags, *due.flags),
+        )
+        return Resolution(hold_id=self._hold_id, capture_nanos=due.amount_nanos, request=captured)
+
+    def _refusal(self, refused: HoldRefused, amount_nanos: int) -> HoptrioError:
+        why = refused.why
+        if why in (HoldRefusal.KEY_REVOKED, HoldRefusal.KEY_EXPIRED, HoldRefusal.ACCOUNT_DISABLED):
+            return errors.InvalidKey("This API key is no longer valid.")
+        if why is HoldRefusal.MAX_STREAMS:
+            return errors.LimitExceeded("This key runs as many streams at once as it may.", retry_after_s=1)
+        what = "the key's budget" if why is HoldRefusal.BUDGET else "the balance"
+        needed, there = format_nanos(amount_nanos), format_nanos(refused.available_nanos)
+        return errors.InsufficientBalance(
+            f"This request needs a hold of {needed} {self._currency}, and {there} {self._currency} of {what} is there."
+        )
+
+
+def refused_record(record: RequestRecord, error: HoptrioError) -> RequestRecord:
+    """The record of a request that was refused: nothing was held, nothing is charged."""
+    return msgspec.structs.replace(record, state="refused", reason=error.code, hold_nanos=0, charge_nanos=0)
+
+
+def _milliseconds(timeline: Sequence[tuple[float, str]]) -> tuple[tuple[int, str], ...]:
+    return tuple((int(at_s * 1000), event) for at_s, event in timeline)

@@ -1,0 +1,112 @@
+"""One model call, from its head to its end: key, shape, gate, then the stream (which places the hold and settles it)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hoptrio import errors
+from hoptrio.admission.gate import Admitted, admit
+from hoptrio.exchange.desk import Desk, refused_record
+from hoptrio.exchange.source import ChannelSource
+from hoptrio.ledger.model import ApiKey, RequestRecord
+from hoptrio.stream.stream import Stream
+
+if TYPE_CHECKING:
+    from hoptrio.contract import Contract
+    from hoptrio.downstream.connection import Exchange
+    from hoptrio.exchange.face import Face
+    from hoptrio.exchange.gateway import Gateway
+    from hoptrio.protocols.events import Call
+    from hoptrio.protocols.rules import Rules
+
+__all__ = ["generate"]
+
+log = structlog.get_logger("hoptrio.exchange")
+
+#: A caller's own id is kept this far; longer ones are cut.
+CLIENT_REQUEST_ID_MAX = 128
+
+
+async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
+    """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
+    head = exchange.head
+    key = gateway.key_of(head)
+    call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
+    contract = gateway.contract_of(key)
+    record = _record(gateway, exchange, face.request_id, key, call, contract)
+    try:
+        _check_room(gateway)
+        admitted = await admit(
+            call,
+            key,
+            contract,
+            rules=rules,
+            catalogue=gateway.catalogue,
+            load=gateway.load,
+            owner_of=gateway.ledger.owner_of,
+        )
+    except errors.HoptrioError as refusal:
+        gateway.ledger.note(refused_record(record, refusal))
+        raise
+    await _run(gateway, exchange, face, rules, call, contract, admitted, record)
+
+
+async def _run(
+    gateway: Gateway,
+    exchange: Exchange,
+    face: Face,
+    rules: Rules,
+    call: Call,
+    contract: Contract,
+    admitted: Admitted,
+    record: RequestRecord,
+) -> None:
+    face.framing = call.framing
+    if admitted.dropped_tools:
+        dropped = ", ".join(sorted(admitted.dropped_tools))
+        face.extra.append((b"x-hoptrio-dropped-tools", dropped.encode("ascii", "replace")))
+    stream = Stream(
+        call=call,
+        rules=rules,
+        contract=contract,
+        stall_s=admitted.model.stall_s if contract.stall else None,
+        client_headers=exchange.head.header_map,
+        writer=exchange.writer,
+        source=ChannelSource(gateway.upstream, admitted.channel, rules, call, admitted.body),
+        desk=Desk(gateway.ledger, record, call, contract, admitted, currency=gateway.currency),
+        face=face,
+        hide_usage=admitted.hide_usage,
+    )
+    gateway.load.started(admitted.channel.name)
+    try:
+        with gateway.registry.running(record.id, stream):
+            await stream.run()
+    finally:
+        gateway.load.ended(admitted.channel.name)
+
+
+def _check_room(gateway: Gateway) -> None:
+    if gateway.draining:
+        raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
+    if len(gateway.registry) >= gateway.max_streams:
+        raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
+
+
+def _record(
+    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, call: Call, contract: Contract
+) -> RequestRecord:
+    client_request_id = exchange.head.header_map.get("x-client-request-id")
+    return RequestRecord(
+        id=request_id,
+        account_id=key.account.id,
+        key_id=key.id,
+        created_at_ms=gateway.ledger.now_ms(),
+        protocol=call.protocol,
+        model=call.model,
+        contract=contract.name,
+        stream=call.stream,
+        client_request_id=None if client_request_id is None else client_request_id[:CLIENT_REQUEST_ID_MAX],
+        state="running",
+    )

@@ -1,0 +1,92 @@
+"""Paths of the data plane (interface page): what a path is, whose protocol its errors speak, which methods it takes."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from hoptrio import errors
+from hoptrio.protocols.events import Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Target", "What", "find", "protocol_of"]
+
+
+class What(Enum):
+    """What a path asks for."""
+
+    GENERATE = auto()
+    MODELS = auto()
+    REQUEST = auto()
+    ACCOUNT = auto()
+    HEALTH = auto()
+    READY = auto()
+    WEBSOCKET = auto()
+
+
+class Target(NamedTuple):
+    """A path that exists, with a method that it takes. `name` is the model or request id in it, "" if none."""
+
+    what: What
+    protocol: Protocol
+    name: str = ""
+
+
+READ = ("GET", "HEAD")
+_EXACT: Mapping[str, tuple[What, Protocol]] = {
+    "/v1/chat/completions": (What.GENERATE, Protocol.CHAT),
+    "/v1/responses": (What.GENERATE, Protocol.RESPONSES),
+    "/v1/messages": (What.GENERATE, Protocol.MESSAGES),
+    "/v1/account": (What.ACCOUNT, Protocol.CHAT),
+    "/healthz": (What.HEALTH, Protocol.CHAT),
+    "/readyz": (What.READY, Protocol.CHAT),
+}
+_GEMINI_VERBS = ("generateContent", "streamGenerateContent")
+
+
+def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
+    """Whose error shape a caller of this path understands, whether or not the path exists."""
+    if path.startswith("/v1/messages"):
+        return Protocol.MESSAGES
+    if path.startswith("/v1/responses"):
+        return Protocol.RESPONSES
+    if path.startswith("/v1beta/") or (path.startswith("/v1/models/") and ":" in path) or "x-goog-api-key" in headers:
+        return Protocol.GEMINI
+    if "anthropic-version" in headers:
+        return Protocol.MESSAGES
+    return Protocol.CHAT
+
+
+def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
+    """The target of a request; raises NotFound or MethodNotAllowed."""
+    target = _match(path, headers)
+    if target is None:
+        raise errors.NotFound(f"There is no {path[:100]} here.", code="unknown_path")
+    if target.what is What.GENERATE and path == "/v1/responses" and method == "GET":
+        return target._replace(what=What.WEBSOCKET)
+    allowed = ("POST",) if target.what is What.GENERATE else READ
+    if method not in allowed:
+        raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.")
+    return target
+
+
+def _match(path: str, headers: Mapping[str, str]) -> Target | None:
+    if path in _EXACT:
+        return Target(*_EXACT[path])
+    if path.startswith("/v1/requests/") and path.count("/") == 3:
+        return Target(What.REQUEST, Protocol.CHAT, path.removeprefix("/v1/requests/"))
+    for prefix in ("/v1/models", "/v1beta/models", "/v1/tunedModels", "/v1beta/tunedModels"):
+        if path == prefix or path.startswith(prefix + "/"):
+            return _match_model(path.removeprefix(prefix).lstrip("/"), path, headers)
+    return None
+
+
+def _match_model(rest: str, path: str, headers: Mapping[str, str]) -> Target | None:
+    name, colon, verb = rest.rpartition(":")
+    if colon and verb in _GEMINI_VERBS:
+        return Target(What.GENERATE, Protocol.GEMINI, name)
+    if verb.endswith(("countTokens", "embedContent", "batchEmbedContents", "predict")) and colon:
+        return None
+    return Target(What.MODELS, protocol_of(path, headers), rest)

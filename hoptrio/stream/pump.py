@@ -1,0 +1,210 @@
+"""The pumps: a provider's body in, whole events (or one whole body) out. They read at the provider's pace, always.
+
+A pump never awaits the client: `Writer.write` takes what it is given or the client has left. It returns how the
+provider's side ended; what must not be seen before the hold is resolved (terminal, error events, a whole body) is in
+`Ended.tail`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from typing import Protocol as Interface
+
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.protocols.events import Kind
+from hoptrio.protocols.sse import Splitter
+from hoptrio.stream.outcome import Ended
+from hoptrio.upstream.answer import BodyEnd
+from hoptrio.upstream.failure import client_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hoptrio.protocols.events import Call, Counts, ProviderError, SseEvent
+    from hoptrio.protocols.rules import Reader, Rules
+    from hoptrio.upstream.answer import Answer
+
+__all__ = ["BodyPump", "EventPump", "Pump"]
+
+
+class Pump(Interface):
+    """What the stream asks of either pump."""
+
+    @property
+    def counts(self) -> Counts | None:
+        """Usage as far as reported."""
+
+    @property
+    def answered(self) -> bool:
+        """Some of the model's answer was read."""
+
+    @property
+    def provider_ids(self) -> tuple[str, ...]:
+        """Ids in the answer that a later request may refer to."""
+
+    async def run(self, answer: Answer) -> Ended:
+        """Read the answer to its end."""
+
+    def cut(self, reason: Reason) -> Ended:
+        """The clock, the deadline or a shutdown ended `run`: what had been read until then may yet be complete."""
+
+
+class EventPump:
+    """One stream of events. `emit` gets whole events for the client; `progressed` is called once a read that moved the
+    model's answer, and `seen` with each note for the timeline."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        emit: Callable[[bytes], None],
+        progressed: Callable[[], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self._reader = reader
+        self._splitter = Splitter()
+        self._emit = emit
+        self._progressed = progressed
+        self._note = note
+        self._tail = b""
+        self._any = False
+
+    @property
+    def counts(self) -> Counts | None:
+        """Usage by the protocol's rule."""
+        return self._reader.counts
+
+    @property
+    def answered(self) -> bool:
+        """An ANSWER event was read."""
+        return self._reader.answered
+
+    @property
+    def provider_ids(self) -> tuple[str, ...]:
+        """As the reader found them."""
+        return self._reader.provider_ids
+
+    async def run(self, answer: Answer) -> Ended:
+        """Read until the terminal, the provider's error, or the end of the body, whichever is first."""
+        reader = self._reader
+        while reader.patience_s != 0:
+            data = await self._receive(answer, reader.patience_s)
+            if isinstance(data, BodyEnd):
+                return self._ended(data)
+            self._take(self._splitter.feed(data))
+            if self._splitter.too_large:
+                return Ended(Reason.EVENT_TOO_LARGE)
+        return self._judge(clean=True)
+
+    def cut(self, reason: Reason) -> Ended:
+        """Complete evidence wins over whatever ended the reading."""
+        ended = self._judge(clean=False)
+        return ended if ended.reason is None else Ended(reason)
+
+    async def _receive(self, answer: Answer, patience_s: float | None) -> bytes | BodyEnd:
+        if patience_s is None:
+            return await answer.receive()
+        with trio.move_on_after(patience_s):
+            return await answer.receive()
+        return BodyEnd.CLEAN
+
+    def _take(self, events: Iterable[SseEvent]) -> None:
+        """Classify events in order and hand on what may be seen now, in one write a read, whatever it holds."""
+        out: list[bytes] = []
+        progressed = self._splitter.growing
+        for event in events:
+            kind, wire = self._reader.feed(event)
+            if kind < Kind.TERMINAL:
+                progressed |= kind == Kind.ANSWER
+                out.append(wire)
+            else:
+                self._hold_back(kind, wire, out)
+            if self._reader.patience_s == 0:
+                break
+        if progressed:
+            self._progressed()
+        if data := b"".join(out):
+            self._first("first_event")
+            self._emit(data)
+
+    def _hold_back(self, kind: Kind, wire: bytes, out: list[bytes]) -> None:
+        """A newer candidate for the terminal sets the older one free; error events are kept together."""
+        if kind == Kind.TERMINAL and self._tail:
+            out.append(self._tail)
+            self._tail = wire
+        else:
+            self._tail += wire
+        self._first("terminal" if kind == Kind.TERMINAL else "provider_error")
+
+    def _first(self, event: str) -> None:
+        if event != "first_event":
+            self._note(event)
+        elif not self._any:
+            self._any = True
+            self._note(event)
+
+    def _ended(self, end: BodyEnd) -> Ended:
+        clean = end in (BodyEnd.CLEAN, BodyEnd.CLOSED)
+        if clean:
+            self._take(self._splitter.finish())
+        if end is BodyEnd.UNDECODABLE:
+            return self.cut(Reason.PROVIDER_ERROR)
+        return self._judge(clean=clean)
+
+    def _judge(self, *, clean: bool) -> Ended:
+        reader = self._reader
+        finish = reader.finish(clean=clean)
+        if reader.error is not None:
+            return self._failed(reader.error)
+        if not finish.complete:
+            return Ended(Reason.TRUNCATED, self._tail)
+        reason = Reason.NO_EVIDENCE if reader.counts is None else None
+        return Ended(reason, self._tail + finish.wire)
+
+    def _failed(self, error: ProviderError) -> Ended:
+        told = client_error(error)
+        if self._reader.patience_s:
+            # The protocol's own closing error event was awaited and never came: ours follows the provider's.
+            self._tail += self._reader.failure(Reason.PROVIDER_ERROR, told)
+        return Ended(Reason.PROVIDER_ERROR, self._tail, told)
+
+
+class BodyPump:
+    """One whole JSON answer."""
+
+    def __init__(self, rules: Rules, call: Call, *, note: Callable[[str], None]) -> None:
+        self._rules = rules
+        self._call = call
+        self._note = note
+        self.counts: Counts | None = None
+        self.answered = False
+        self.provider_ids: tuple[str, ...] = ()
+
+    async def run(self, answer: Answer) -> Ended:
+        """Read the body, then its usage."""
+        parts: list[bytes] = []
+        size = 0
+        while not isinstance(data := await answer.receive(), BodyEnd):
+            parts.append(data)
+            size += len(data)
+            if size > limits.UNARY_BYTES_MAX:
+                return Ended(Reason.EVENT_TOO_LARGE)
+        if data not in (BodyEnd.CLEAN, BodyEnd.CLOSED):
+            return Ended(Reason.TRUNCATED)
+        self._note("body")
+        return self._judge(b"".join(parts))
+
+    def cut(self, reason: Reason) -> Ended:
+        """Half a body is nothing."""
+        return Ended(reason)
+
+    def _judge(self, body: bytes) -> Ended:
+        read = self._rules.read(self._call, body)
+        self.counts, self.provider_ids = read.counts, read.provider_ids
+        if read.error is not None:
+            return Ended(Reason.PROVIDER_ERROR, error=client_error(read.error))
+        self.answered = True
+        return Ended(Reason.NO_EVIDENCE if read.counts is None else None, body)

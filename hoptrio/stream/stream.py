@@ -1,0 +1,274 @@
+"""One stream: hold, dispatch, relay, settle, tell. The task group and the order of its ends.
+
+    nursery ── writer's tasks     watch the client; empty its backlog           (downstream's, started here)
+            ── clock              keep-alive, header limit, stall, write stall
+            ── this task          hold -> [ scope: open -> pump ] -> settle -> tell -> deliver
+
+The scope around the provider's side carries the deadline; the clock and a shutdown end it early through `stop`. However
+it ends, the settlement follows, shielded: nothing that a client, a provider or an operator does can skip or repeat it.
+A client that leaves cancels nothing: writes become no-ops, and the provider is read to its terminal or the deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.errors import HoptrioError
+from hoptrio.protocols.events import Framing
+from hoptrio.stream.clock import Clock
+from hoptrio.stream.ending import ending, error_for
+from hoptrio.stream.opening import refused, unreached
+from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.pump import BodyPump, EventPump
+from hoptrio.upstream.answer import Unreached
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hoptrio.contract import Contract
+    from hoptrio.protocols.events import Call
+    from hoptrio.protocols.rules import Rules
+    from hoptrio.stream.ports import Desk, Face, Source, Writer
+    from hoptrio.stream.pump import Pump
+    from hoptrio.upstream.answer import Answer
+
+__all__ = ["Stream"]
+
+log = structlog.get_logger("hoptrio.stream")
+
+#: After `settle` gave up waiting, its own bound has passed; this much more is for its hand-over.
+SETTLE_MARGIN_S = 1.0
+
+
+class Stream:
+    """One request in flight; run once. `contract`, `stall_s` (None: off) and `call` are fixed before the hold."""
+
+    def __init__(
+        self,
+        *,
+        call: Call,
+        rules: Rules,
+        contract: Contract,
+        stall_s: float | None,
+        client_headers: Mapping[str, str],
+        writer: Writer,
+        source: Source,
+        desk: Desk,
+        face: Face,
+        hide_usage: bool,
+    ) -> None:
+        self._call = call
+        self._contract = contract
+        self._rules = rules
+        self._writer = writer
+        self._source = source
+        self._desk = desk
+        self._face = face
+        self._reader = rules.reader(call, hide_usage=hide_usage) if call.stream else None
+        self._pump: Pump = self._make_pump()
+        self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
+        self._clock = Clock(
+            writer,
+            mode=contract.keepalive if self._alive else "off",
+            keepalive_s=contract.keepalive_seconds,
+            stall_s=stall_s if call.stream else None,
+            keepalive=self._keepalive,
+            stalled=self._stalled,
+        )
+        self._scope = trio.CancelScope()
+        self._stop_reason: Reason | None = None
+        self._answer: Answer | None = None
+        self._dispatched_at: float | None = None
+        self._attempts = 0
+        self._created_at = trio.current_time()
+        self._client_gone_noted = False
+        #: ((seconds since the request came, event), ...), appended by this object only.
+        self.timeline: list[tuple[float, str]] = []
+        #: Set when the hold is resolved, or the request refused.
+        self.settled = False
+
+    async def run(self) -> None:
+        """Carry the stream through. Returns when the client has been told, or has left and the hold is resolved."""
+        async with trio.open_nursery() as nursery:
+            self._writer.start(nursery)
+            nursery.start_soon(self._clock.run)
+            await self._serve()
+            nursery.cancel_scope.cancel()
+
+    def stop(self, reason: Reason) -> None:
+        """End the provider's side now, for `reason`. What is complete by then stays complete."""
+        if self._stop_reason is None:
+            self._stop_reason = reason
+        self._scope.cancel()
+
+    def note(self, event: str) -> None:
+        """Put an event on the timeline."""
+        self.timeline.append((trio.current_time() - self._created_at, event))
+
+    # -- the way through ------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        refusal = await self._desk.place()
+        if refusal is not None:
+            self.settled = True
+            await self._writer.respond(*self._face.refusal(refusal))
+            return
+        self.note("held")
+        ended = Ended(Reason.SHUTDOWN)  # what it is if this task is cancelled from outside
+        settled = False
+        try:
+            ended = await self._provider_side()
+        finally:
+            with trio.move_on_after(limits.SETTLE_S + SETTLE_MARGIN_S, shield=True):
+                settled = await self._desk.settle(self._outcome(ended))
+            self.settled = True
+            self._release_answer(ended)
+        self._clock.delivering = True
+        await self._tell(ended, settled=settled)
+
+    async def _provider_side(self) -> Ended:
+        """Open and pump under the scope; a bug in there ends this stream and no other."""
+        ended: Ended | None = None
+        try:
+            with self._scope:
+                ended = await self._exchange()
+        except Exception as error:
+            log.error("stream failed", error=type(error).__name__, exc_info=error)
+            return Ended(Reason.INTERNAL)
+        return self._pump.cut(self._cut_reason()) if ended is None else ended
+
+    async def _exchange(self) -> Ended:
+        if self._writer.gone or self._writer.half_closed:
+            return Ended(Reason.NOT_DISPATCHED)
+        answer = await self._source.open(self._dispatched)
+        if isinstance(answer, Unreached):
+            return unreached(answer)
+        self._answer = answer
+        self.note("headers")
+        self._progressed()
+        return await refused(answer, self._rules, stream=self._call.stream) or await self._pump.run(answer)
+
+    def _dispatched(self) -> None:
+        """The first byte is about to leave: the deadline starts. Before that, a FIN is enough to stop and void."""
+        if self._writer.gone or self._writer.half_closed:
+            self.stop(Reason.NOT_DISPATCHED)
+            return
+        now = trio.current_time()
+        if self._dispatched_at is None:
+            self._dispatched_at = now
+            self._scope.deadline = now + self._contract.deadline_seconds
+        self._attempts += 1
+        self._clock.progress_at = now
+        self.note("dispatched")
+
+    def _cut_reason(self) -> Reason:
+        if self._stop_reason is not None:
+            return self._stop_reason
+        return Reason.DEADLINE if self._answer is not None else Reason.HEADER_TIMEOUT
+
+    # -- called by the clock and the pump --------------------------------------------------------------------------
+
+    def _make_pump(self) -> Pump:
+        if self._reader is None:
+            return BodyPump(self._rules, self._call, note=self.note)
+        return EventPump(self._reader, emit=self._emit, progressed=self._progressed, note=self.note)
+
+    def _emit(self, data: bytes) -> None:
+        if self._writer.gone:
+            self._note_client_gone()
+            return
+        self._write_head()
+        self._writer.write(data)
+
+    def _progressed(self) -> None:
+        self._clock.progress_at = trio.current_time()
+
+    def _keepalive(self) -> None:
+        self._write_head()
+        self._writer.write(self._alive)
+
+    def _stalled(self) -> None:
+        self.stop(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
+
+    def _write_head(self) -> None:
+        if not self._writer.head_written:
+            self._writer.head(200, self._face.stream_headers(self._answer))
+
+    def _note_client_gone(self) -> None:
+        if not self._client_gone_noted:
+            self._client_gone_noted = True
+            self.note("client_gone" if self._writer.head_written else "client_gone_before_first_byte")
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _outcome(self, ended: Ended) -> Outcome:
+        if self._writer.gone:
+            self._note_client_gone()
+        self.note("ended")
+        pump = self._pump
+        return Outcome(
+            reason=ended.reason,
+            counts=pump.counts,
+            answered=pump.answered,
+            provider_ids=pump.provider_ids,
+            timeline=tuple(self.timeline),
+            attempts=self._attempts,
+            answer=self._answer,
+        )
+
+    def _release_answer(self, ended: Ended) -> None:
+        if self._answer is None:
+            return
+        if ended.reason in (None, Reason.NO_EVIDENCE):
+            self._answer.finish()
+        else:
+            self._answer.abort()
+
+    async def _tell(self, ended: Ended, *, settled: bool) -> None:
+        """Write what is left to write and deliver it, within the delivery's own deadline."""
+        if self._writer.gone:
+            return
+        deadline = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        with trio.move_on_at(deadline + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S) as late:
+            if self._call.framing is Framing.JSON:
+                await self._tell_whole(ended, settled=settled)
+            else:
+                await self._tell_stream(ended, settled=settled)
+        if late.cancelled_caught:
+            self._writer.leave()
+
+    async def _tell_whole(self, ended: Ended, *, settled: bool) -> None:
+        charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
+        if settled and self._answer is not None and (ended.reason is None or charged_without):
+            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail)
+        else:
+            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)))
+
+    async def _tell_stream(self, ended: Ended, *, settled: bool) -> None:
+        writer = self._writer
+        step = ending(
+            self._contract,
+            ended.reason,
+            settled=settled,
+            head_written=writer.head_written,
+            framing=self._call.framing,
+            tail=bool(ended.tail),
+        )
+        error = self._error(ended, settled=settled)
+        if step.status:
+            await writer.respond(*self._face.refusal(error))
+            return
+        self._write_head()
+        if step.tail and ended.tail:
+            writer.write(ended.tail)
+        if step.event and self._reader is not None:
+            writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
+        await (writer.end() if step.clean else writer.abort())
+
+    def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
+        return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)
