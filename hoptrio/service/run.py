@@ -1,0 +1,105 @@
+"""One gateway process: what it is built of, nested in the order of dying.
+
+    ledger            dies last: whatever happens above it is still settled
+      upstream        the pool
+        services      lease and sweep of orphaned holds
+          connections every client connection and the streams on it
+            accept    dies first: no new connections
+
+A drain stops accepting and refuses new streams, waits for the running ones, then ends the rest by the contract's
+`shutdown` row; what is not even told by then is cut off. Every hold is resolved before the ledger closes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.downstream.listener import Listener
+from hoptrio.exchange.gateway import Gateway
+from hoptrio.ledger.ledger import open_ledger
+from hoptrio.service.descriptors import fit_streams
+from hoptrio.upstream.client import Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from hoptrio.config import Config
+
+__all__ = ["serve"]
+
+log = structlog.get_logger("hoptrio.service")
+
+#: After the grace, streams are ended by `shutdown`: their settlement and their last words take at most this long.
+LAST_WORDS_S = limits.SETTLE_S + 5.0
+
+
+async def serve(
+    config: Config,
+    *,
+    reload: Callable[[], Config] | None = None,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
+    max_streams = fit_streams(config.server.max_streams)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async with open_ledger(config.ledger.url) as ledger, Upstream() as upstream, trio.open_nursery() as services:
+            services.start_soon(ledger.run_sweep)
+            gateway = Gateway(
+                ledger=ledger,
+                upstream=upstream,
+                catalogue=config.catalogue,
+                contracts=config.contracts,
+                contract=config.server.contract,
+                max_streams=max_streams,
+                cors_origins=config.server.cors_origins,
+                currency=config.ledger.currency,
+            )
+            async with trio.open_nursery() as connections:
+                listener = Listener(gateway.handle, refuse=gateway.refuse)
+                urls = await listener.start(connections, config.server.listen)
+                task_status.started(urls)
+                await _until_told(signals, gateway, reload)
+                await _drain(gateway, listener, config.server.shutdown_grace_seconds)
+                connections.cancel_scope.cancel()
+            services.cancel_scope.cancel()
+
+
+async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
+    async for number in signals:
+        if number != signal.SIGHUP:
+            return
+        if reload is not None:
+            _reload(gateway, reload)
+
+
+def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
+    """Take over what may change while running; a config with mistakes changes nothing."""
+    try:
+        config = reload()
+    except ValueError as error:
+        log.error("reload refused", error=str(error))
+        return
+    gateway.catalogue = config.catalogue
+    gateway.contracts = config.contracts
+    gateway.default_contract = config.server.contract
+    gateway.cors_origins = config.server.cors_origins
+    log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
+
+
+async def _drain(gateway: Gateway, listener: Any, grace_s: float) -> None:
+    gateway.draining = True
+    listener.drain()
+    log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
+    with trio.move_on_after(grace_s):
+        await listener.drained()
+    gateway.registry.stop_all(Reason.SHUTDOWN)
+    with trio.move_on_after(LAST_WORDS_S):
+        await listener.drained()
+    log.info("drained", streams=len(gateway.registry))
