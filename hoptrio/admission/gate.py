@@ -14,7 +14,7 @@ from hoptrio.admission.routing import route
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from hoptrio.admission.catalogue import Catalogue, Channel, Model
     from hoptrio.admission.quote import Quote
@@ -40,7 +40,7 @@ class Admitted(NamedTuple):
     dropped_tools: frozenset[str]
 
 
-async def admit(
+def admit(
     call: Call,
     key: ApiKey,
     contract: Contract,
@@ -48,7 +48,7 @@ async def admit(
     rules: Rules,
     catalogue: Catalogue,
     load: Load,
-    owner_of: Callable[[str], Awaitable[tuple[str, str] | None]],
+    owner_of: Callable[[str], tuple[str, str | None] | None],
 ) -> Admitted:
     """Judge everything but limits and balance. Raises the first refusal that applies."""
     if call.protocol not in contract.protocols:
@@ -56,7 +56,7 @@ async def admit(
     model = catalogue.models.get(call.model)
     if model is None:
         raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
-    pinned = await _pinned(call, key, owner_of)
+    pinned = _pinned(call, key, owner_of)
     if key.models and call.model not in key.models:
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
@@ -65,10 +65,10 @@ async def admit(
     return _priced(call, rules, model, channel, dropped_tools)
 
 
-async def _pinned(call: Call, key: ApiKey, owner_of: Callable[[str], Awaitable[tuple[str, str] | None]]) -> str | None:
+def _pinned(call: Call, key: ApiKey, owner_of: Callable[[str], tuple[str, str | None] | None]) -> str | None:
     pinned: str | None = None
     for provider_id in call.provider_ids:
-        owner = await owner_of(provider_id)
+        owner = owner_of(provider_id)
         if owner is None or owner[0] != key.account.id or pinned not in (None, owner[1]):
             # Another account's id and one that never was look the same.
             raise errors.NotFound("A response that the request refers to was not found.", code="not_found")

@@ -38,7 +38,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
     record = _record(gateway, exchange, face.request_id, key, call, contract)
     try:
         _check_room(gateway)
-        admitted = await admit(
+        admitted = admit(
             call,
             key,
             contract,

@@ -24,6 +24,7 @@ from hoptrio.contract import Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.ledger.ledger import open_ledger
+from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.upstream.client import Upstream
 
@@ -49,7 +50,11 @@ async def serve(
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async with open_ledger(config.ledger.url) as ledger, Upstream() as upstream, trio.open_nursery() as services:
+        async with (
+            open_ledger(config.ledger.url, owner=this_process()) as ledger,
+            Upstream() as upstream,
+            trio.open_nursery() as services,
+        ):
             services.start_soon(ledger.run_sweep)
             gateway = Gateway(
                 ledger=ledger,

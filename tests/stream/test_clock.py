@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import trio
@@ -83,7 +84,7 @@ async def test_interval_keepalive_does_not_care_for_data(autojump_clock):
 
 async def test_off_means_off(autojump_clock):
     rig = Rig(mode="off")
-    await rig.run(lambda: trio.sleep(100))
+    await rig.run(partial(trio.sleep, 100))
     assert rig.alive == []
 
 

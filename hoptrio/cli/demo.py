@@ -1,0 +1,51 @@
+"""`hoptrio demo`: a complete gateway that needs no provider key and no network."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import click
+import trio
+
+__all__ = ["demo"]
+
+
+@click.command("demo")
+@click.option("--listen", default="127.0.0.1:8080", metavar="H:P", show_default=True, help="The data plane.")
+@click.option("--control", default="127.0.0.1:8081", metavar="H:P", show_default=True, help="The control plane.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where the database is; default: temporary.")
+def demo(listen: str, control: str, directory: Path | None) -> None:
+    """A gateway on an embedded database, a simulated provider behind it, an account with a balance and a key."""
+    from hoptrio.service.logs import set_up_logs
+
+    set_up_logs()
+    with ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-demo-")))
+        directory.mkdir(parents=True, exist_ok=True)
+        trio.run(_main, directory, listen, control)
+
+
+async def _main(directory: Path, listen: str, control: str) -> None:
+    from hoptrio.service.demo import demo as run_demo
+
+    async with trio.open_nursery() as nursery:
+        urls = await nursery.start(partial(run_demo, directory, listen, control))
+        click.echo(_greeting(urls[0], directory))
+
+
+def _greeting(url: str, directory: Path) -> str:
+    from hoptrio.service.demo import DEMO_KEY, curl_lines
+
+    lines = "\n\n".join(curl_lines(url))
+    return (
+        f"hoptrio listens on {url}\n"
+        f"  key       {DEMO_KEY}\n"
+        f"  database  {directory}\n"
+        f"  provider  simulated; a line `sim: events=5 fail=cut@3` in the prompt scripts it (hoptrio simulate --help)\n"
+        f"\nOne stream in each protocol:\n\n{lines}\n\n"
+        f'What it cost:\n\ncurl {url}/v1/account -H "authorization: Bearer {DEMO_KEY}"\n\nCtrl-C stops it.'
+    )

@@ -1,0 +1,160 @@
+"""A whole gateway in virtual time: memory streams on both sides, the memory ledger, a scripted provider, raw clients.
+
+Nothing of the gateway is faked: the connection driver, the gate, the stream, the pool and the ledger's rules are the
+product's own. Only sockets, disks and time are not real.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import trio
+import trio.testing
+
+from hoptrio.config import build
+from hoptrio.downstream.backlog import Backlogs
+from hoptrio.downstream.connection import serve_connection
+from hoptrio.exchange.gateway import Gateway
+from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.upstream.client import Upstream
+from tests.support.client import Client, Response
+from tests.support.provider import Provider, Step
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.model import ApiKey, RequestRecord
+
+#: One price for all: a millionth of the unit per input token, two per output token.
+PRICES = {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100}
+NANOS_PER_INPUT, NANOS_PER_OUTPUT = 1000, 2000
+
+CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+RESPONSES = {"model": "m", "stream": True, "input": "hi"}
+MESSAGES = {"model": "m", "stream": True, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
+GEMINI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "messages": "/v1/messages",
+    "gemini": "/v1beta/models/m:streamGenerateContent?alt=sse",
+    "gemini_array": "/v1beta/models/m:streamGenerateContent",
+}
+BODIES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GEMINI, "gemini_array": GEMINI}
+
+
+def settings(**tables: Any) -> dict[str, Any]:
+    """A config for tests, as the TOML would be; `tables` replace whole tables."""
+    return {
+        "models": {"m": PRICES},
+        "channels": {
+            "one": {
+                "protocols": ["chat", "responses", "messages", "gemini"],
+                "base_url": "http://provider.test/v1",
+                "api_key": "sk-provider-secret",
+                "models": ["m"],
+            }
+        },
+    } | tables
+
+
+@dataclass
+class Harness:
+    """A running gateway."""
+
+    gateway: Gateway
+    ledger: Ledger
+    provider: Provider
+    nursery: trio.Nursery
+    backlogs: Backlogs
+    secret: str = ""
+    key: ApiKey | None = None
+
+    def connect(self) -> Client:
+        """A new client connection."""
+        ours, theirs = trio.testing.memory_stream_pair()
+        self.nursery.start_soon(self._serve, theirs)
+        return Client(ours)
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        await serve_connection(stream, self.gateway.handle, refuse=self.gateway.refuse, backlogs=self.backlogs)
+
+    async def start(
+        self,
+        kind: str = "chat",
+        body: dict[str, Any] | bytes | None = None,
+        *,
+        path: str | None = None,
+        secret: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Client:
+        """Connect and send one call; read it with `Client.read`."""
+        client = self.connect()
+        raw = body if isinstance(body, bytes) else json.dumps(BODIES[kind] if body is None else body).encode()
+        lines = {"host": "x", "authorization": f"Bearer {secret or self.secret}", "content-length": str(len(raw))}
+        head = "".join(f"{name}: {value}\r\n" for name, value in (lines | (headers or {})).items())
+        await client.send(f"POST {path or PATHS[kind]} HTTP/1.1\r\n{head}\r\n".encode() + raw)
+        return client
+
+    async def call(self, kind: str = "chat", body: Any = None, **options: Any) -> Response:
+        """One call to its end, on its own connection."""
+        client = await self.start(kind, body, **options)
+        response = await client.read()
+        await client.leave()
+        return response
+
+    async def get(self, path: str, *, secret: str | None = None, headers: dict[str, str] | None = None) -> Response:
+        """One GET."""
+        client = self.connect()
+        lines = {"host": "x", "authorization": f"Bearer {secret or self.secret}"} | (headers or {})
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        await client.send(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        response = await client.read()
+        await client.leave()
+        return response
+
+    async def record(self, response: Response) -> RequestRecord:
+        """What the ledger keeps of a request."""
+        record = await self.ledger.request(response.headers["x-request-id"])
+        assert record is not None
+        return record
+
+    async def only_record(self) -> RequestRecord:
+        """The one request there was."""
+        (record,) = await self.ledger.requests()
+        return record
+
+    async def settled(self) -> None:
+        """Wait until no stream runs."""
+        while len(self.gateway.registry):
+            await trio.sleep(0.01)
+
+
+@asynccontextmanager
+async def gateway(
+    *scripts: list[Step], config: dict[str, Any] | None = None, contract: str = "hoptrio", deposit: str = "1000"
+) -> AsyncIterator[Harness]:
+    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`."""
+    built = build(config or settings())
+    async with memory_ledger() as ledger, trio.open_nursery() as nursery:
+        provider = Provider(nursery, list(scripts))
+        async with Upstream(provider.connect) as upstream:
+            made = Gateway(
+                ledger=ledger,
+                upstream=upstream,
+                catalogue=built.catalogue,
+                contracts=built.contracts,
+                contract=built.server.contract,
+                max_streams=built.server.max_streams,
+                cors_origins=built.server.cors_origins,
+                currency=built.ledger.currency,
+            )
+            harness = Harness(made, ledger, provider, nursery, Backlogs())
+            await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
+            harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
+            yield harness
+            nursery.cancel_scope.cancel()
