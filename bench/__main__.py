@@ -167,7 +167,7 @@ def main() -> None:
     with ExitStack() as stack:
         rows = trio.run(measure, _setup(stack), arguments.rounds)
     if arguments.json:
-        print(json.dumps([{**row._asdict(), "ratio": row.ratio} for row in rows]))
+        Console().print_json(json.dumps([{**row._asdict(), "ratio": row.ratio} for row in rows]))
     else:
         Console().print(table(rows))
 
