@@ -55,6 +55,10 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     supplier: str = ""
     revenue_share_nanos: int = 0
 
+    def __repr__(self) -> str:
+        """A key, a header, a query and a proxy may hold secrets, so only the name is told."""
+        return f"Channel(name={self.name!r})"
+
 
 class Catalogue(msgspec.Struct, frozen=True):
     """Everything a request may ask for."""

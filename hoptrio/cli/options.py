@@ -1,0 +1,221 @@
+"""What all commands share: ``--config`` and ``--json`` before or after the other arguments, the values behind them, and
+how a command fails.
+
+A command is written with `command` or `group` and takes an `Invocation` through ``@click.pass_obj``. Expected failures
+are raised as `Failed` (exit 1) or as click's UsageError (exit 2); `main` renders both. Output goes through
+`Invocation.emit` alone, so that ``--json`` is one JSON value on stdout and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from hoptrio.money import format_nanos, parse_nanos
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from hoptrio.config import Config
+
+__all__ = ["AMOUNT", "DATE", "SIGNED_AMOUNT", "Command", "Failed", "Group", "Invocation", "command", "group"]
+
+DEFAULT_CONFIG = "hoptrio.toml"
+
+T = TypeVar("T")
+
+
+class Failed(click.ClickException):
+    """It could not be done (exit 1). The message is one line and safe to show; `details` go into the JSON error."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class Invocation:
+    """One run of the command line: what was asked for in common, and what commands build from it."""
+
+    def __init__(self) -> None:
+        self.config_path: Path | None = None
+        self.json = False
+        self._config: Config | None = None
+
+    @property
+    def path(self) -> Path:
+        """The config file: ``--config``, else ``HOPTRIO_CONFIG``, else ``hoptrio.toml``."""
+        return self.config_path or Path(os.environ.get("HOPTRIO_CONFIG") or DEFAULT_CONFIG)
+
+    def config(self) -> Config:
+        """The config, read once. Raises ConfigError (exit 2) with every mistake; warnings go to stderr."""
+        if self._config is None:
+            from hoptrio.config import load
+
+            self._config = load(self.path)
+            for warning in self._config.warnings:
+                self.note(f"warning: {warning}")
+        return self._config
+
+    def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run an async function on trio and return its result."""
+        import trio
+
+        return trio.run(work, *args, strict_exception_groups=True)
+
+    def note(self, text: str) -> None:
+        """A line for people, beside the result."""
+        click.echo(text, err=True)
+
+    def emit(self, value: Any, text: str | Callable[[], Any] | None = None) -> None:
+        """Write the result: `value` as JSON under ``--json``, else `text` (a string, or a function that makes what
+        rich can print), else `value` as a table of its members."""
+        if self.json:
+            click.echo(json.dumps(value, ensure_ascii=False))
+        elif isinstance(text, str):
+            click.echo(text)
+        else:
+            _print_rich(text() if text is not None else _members(value))
+
+    def emit_rows(self, rows: Sequence[dict[str, Any]], columns: Iterable[str], title: str = "") -> None:
+        """Write a list: as a JSON array under ``--json``, else as a table with these of its members."""
+        self.emit(list(rows), lambda: _table(rows, list(columns), title))
+
+
+def _print_rich(renderable: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, soft_wrap=False).print(renderable)
+
+
+def _members(value: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    for name, member in value.items():
+        table.add_row(name.replace("_", " "), _text(member))
+    return table
+
+
+def _table(rows: Sequence[dict[str, Any]], columns: list[str], title: str) -> Any:
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(row.get(column)) for column in columns))
+    return table
+
+
+def _text(member: Any) -> Any:
+    """Plain text, so that no name or message is read as rich's markup."""
+    from rich.text import Text
+
+    if member is None:
+        return Text("-")
+    if isinstance(member, list | tuple):
+        return Text(", ".join(str(each) for each in member))
+    return Text(str(member))
+
+
+def _remember_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Invocation).config_path = Path(value)
+
+
+def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Invocation).json = True
+
+
+def shared_options() -> list[click.Option]:
+    """``--config`` and ``--json``. On every level alike; wherever they are given, they land in the `Invocation`."""
+    return [
+        click.Option(
+            ["--config"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember_config,
+            help=f"The config file (default {DEFAULT_CONFIG}, or HOPTRIO_CONFIG).",
+        ),
+        click.Option(
+            ["--json"], is_flag=True, expose_value=False, callback=_remember_json, help="Output for programs."
+        ),
+    ]
+
+
+class Command(click.Command):
+    """A command that takes the shared options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(shared_options())
+
+
+class Group(click.Group):
+    """A group that takes the shared options, and whose commands do."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(shared_options())
+
+
+def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Decorate a function as a `Command`."""
+    return click.command(name, cls=Command, **attributes)
+
+
+def group(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Group]:
+    """Decorate a function as a `Group`; its members are made with ``@that.command()``."""
+    return click.group(name, cls=Group, **attributes)
+
+
+class _Amount(click.ParamType):
+    """A decimal amount in the ledger's currency, converted to billionths."""
+
+    name = "amount"
+
+    def __init__(self, *, signed: bool) -> None:
+        self._signed = signed
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            nanos = parse_nanos(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if nanos < 0 and not self._signed:
+            self.fail(f"{format_nanos(nanos)} is negative", param, ctx)
+        return nanos
+
+
+class _Date(click.ParamType):
+    """An ISO 8601 date or time, UTC unless it says otherwise, converted to milliseconds since 1970."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a date such as 2027-01-31 or 2027-01-31T12:00:00Z", param, ctx)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+AMOUNT = _Amount(signed=False)
+#: For amounts that may be negative. The command needs ``context_settings={"ignore_unknown_options": True}``, or click
+#: takes ``-5`` for an option.
+SIGNED_AMOUNT = _Amount(signed=True)
+DATE = _Date()

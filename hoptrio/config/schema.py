@@ -1,0 +1,276 @@
+"""The shape of each table of the config file: its keys, their types, bounds and defaults. Frozen.
+
+What a single key must be is said here; what keys must be to each other is `build`'s business. No key is required here,
+so that one mistake never hides another: `build` reports what is missing. Where a default is a bound of the gateway it
+comes from `limits`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from hoptrio import limits
+from hoptrio.config.secret import Secret
+from hoptrio.money import NANOS, parse_nanos
+from hoptrio.protocols.events import Protocol
+
+__all__ = [
+    "ANY",
+    "Certification",
+    "ChannelTable",
+    "Control",
+    "LedgerSettings",
+    "Listen",
+    "ModelTable",
+    "Offer",
+    "PriceTable",
+    "Server",
+]
+
+#: The key of a `ChannelTable.base_url` that stands for every protocol.
+ANY = ""
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+#: Headers that frame a message or belong to one connection (RFC 9110 7.6.1, RFC 9112): the driver's alone.
+_FRAMING_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive", "te", "trailer"}
+    | {"proxy-authenticate", "proxy-authorization", "proxy-connection", "transfer-encoding", "upgrade"}
+)
+
+
+class Listen(NamedTuple):
+    """An address to listen on; port 0 lets the system choose one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> Listen:
+        """Read ``HOST:PORT`` or ``[IPV6]:PORT``. Raises ValueError for anything else."""
+        host, colon, port = text.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if not (colon and host and port.isascii() and port.isdigit() and int(port) < 2**16):
+            raise ValueError(f'{text!r} is not "HOST:PORT"')
+        if (":" in host) != bracketed:
+            raise ValueError(f'{text!r}: an IPv6 address is written "[ADDRESS]:PORT"')
+        return cls(host.strip("[]"), int(port))
+
+
+def _listen(value: Any) -> Any:
+    if isinstance(value, str):
+        return Listen.parse(value)
+    if isinstance(value, Listen):
+        return value
+    raise ValueError('write it as a string, "HOST:PORT"')
+
+
+def _amount(value: Any) -> int:
+    if not isinstance(value, str):
+        raise ValueError('write the amount as a decimal string, e.g. "1.25"')
+    nanos = parse_nanos(value)
+    if nanos < 0:
+        raise ValueError(f"{value!r} is negative: it would pay the caller")
+    return nanos
+
+
+def _share(nanos: int) -> int:
+    if nanos > NANOS:
+        raise ValueError("a share is between 0 and 1")
+    return nanos
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(set(values)) != len(values):
+        raise ValueError("a name stands here twice")
+    return values
+
+
+def _base_url(text: str) -> str:
+    url = _url(text)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError("this is not an http:// or https:// address")
+    if url.username or url.password or url.query or url.fragment:
+        raise ValueError("credentials belong into api_key, parameters into query; neither may stand in the address")
+    return text.rstrip("/")
+
+
+def _base_urls(value: Any) -> Any:
+    """One address for every protocol is kept under `ANY`."""
+    if isinstance(value, str):
+        return {ANY: value}
+    if isinstance(value, dict) and ANY not in value:
+        return value
+    raise ValueError("write one address as a string, or a table with an address per protocol")
+
+
+def _protocol_or_any(name: str) -> str:
+    if name != ANY and name not in list(Protocol):
+        raise ValueError(f"{name!r} is not a protocol; there are {', '.join(Protocol)}")
+    return name
+
+
+def _proxy(text: str) -> str:
+    url = _url(text) if text else None
+    if url and (url.scheme != "http" or not url.hostname or url.path not in ("", "/")):
+        raise ValueError('a proxy is "http://HOST:PORT"')
+    return text
+
+
+def _ledger_url(text: str) -> str:
+    if not text.startswith(("sqlite:///", "postgresql://")) or text == "sqlite:///":
+        raise ValueError('a ledger is "sqlite:///PATH" or "postgresql://USER@HOST/DATABASE"')
+    return text
+
+
+def _url(text: str) -> Any:
+    """Split an address; unlike urlsplit, a port that is no port is an error at once. Its text may hold a password."""
+    try:
+        url = urlsplit(text)
+        _ = url.port
+    except ValueError:
+        raise ValueError("this is not an address with a valid host and port") from None
+    return url
+
+
+def _header_name(text: str) -> str:
+    if not _TOKEN.fullmatch(text):
+        raise ValueError("this is not a header name")
+    if text.lower() in _FRAMING_HEADERS:
+        raise ValueError("this header is the gateway's own business")
+    return text
+
+
+def _origin(text: str) -> str:
+    url = _url(text)
+    if text != "*" and (url.scheme not in ("http", "https") or not url.hostname or url.path or url.query):
+        raise ValueError(f'{text!r} is neither "*" nor an origin such as "https://example.com"')
+    return text
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IP address or network") from None
+
+
+ListenText = Annotated[Any, BeforeValidator(_listen)]
+Amount = Annotated[int, BeforeValidator(_amount)]
+Share = Annotated[Amount, AfterValidator(_share)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+BaseUrl = Annotated[str, AfterValidator(_base_url)]
+Tokens = Annotated[int, Field(ge=1, le=limits.TOKENS_MAX)]
+ProtocolName = Annotated[Protocol, Field(strict=False)]
+ProtocolOrAny = Annotated[str, AfterValidator(_protocol_or_any)]
+
+
+class Table(BaseModel):
+    """What all tables are: no unknown keys, no type guessing, frozen."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class Server(Table):
+    """``[server]``: the data plane of one node."""
+
+    listen: ListenText = Listen("127.0.0.1", 8080)
+    tls_certificate: str = ""
+    tls_key: str = ""
+    workers: int = Field(default=1, ge=1, le=256)
+    contract: Name = "hoptrio"
+    max_streams: int = Field(default=10_000, ge=1, le=1_000_000)
+    shutdown_grace_seconds: float = Field(default=limits.DEADLINE_S, ge=0, le=3_600)
+    cors_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_tuple)] = ("*",)
+    websocket: bool = True
+    released_output_limit: int = Field(default=20, ge=0)
+    trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_tuple)] = ()
+
+
+class Control(Table):
+    """``[control]``: the control plane. Without a token it is not served."""
+
+    listen: ListenText = Listen("127.0.0.1", 8081)
+    token: Secret = Field(default="", repr=False)
+
+
+class LedgerSettings(Table):
+    """``[ledger]``: the database of the balances. The path of an SQLite file is absolute once `build` returns."""
+
+    url: Annotated[Secret, AfterValidator(_ledger_url)] = Field(default="sqlite:///hoptrio.db", repr=False)
+    currency: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,7}$")] = "USD"
+    retention_days: int = Field(default=0, ge=0, le=36_500)
+
+
+class Certification(Table):
+    """``[certification]``: when channels are probed."""
+
+    probe_at_start: bool = True
+    valid_days: int = Field(default=30, ge=1, le=36_500)
+
+
+class PriceTable(Table):
+    """Prices per million tokens, per tool call and per image; ``[models.NAME.tiers.TIER]`` is one of these."""
+
+    input: Amount | None = None
+    cached_input: Amount | None = None
+    cache_write: Amount | None = None
+    cache_write_1h: Amount | None = None
+    output: Amount | None = None
+    tools: dict[Name, Amount] | None = None
+    image: Amount | None = None
+
+
+class ModelTable(PriceTable):
+    """``[models.NAME]``: what a model costs and how large a request may be."""
+
+    max_input_tokens: Tokens | None = None
+    max_output_tokens: Tokens | None = None
+    stall_seconds: float = Field(default=limits.STALL_S, ge=limits.STALL_MIN_S, le=limits.STALL_MAX_S)
+    tiers: dict[Name, PriceTable] = {}
+
+
+class Offer(Table):
+    """One model of a channel: the name callers use, and the provider's own."""
+
+    name: Name
+    upstream: Name
+
+
+def _offer(value: Any) -> Any:
+    return {"name": value, "upstream": value} if isinstance(value, str) else value
+
+
+class ChannelTable(Table):
+    """``[channels.NAME]``: one provider account."""
+
+    protocols: Annotated[tuple[ProtocolName, ...], BeforeValidator(_tuple), AfterValidator(_unique)] = ()
+    base_url: Annotated[dict[ProtocolOrAny, BaseUrl], BeforeValidator(_base_urls)] = {}
+    api_key: Secret = Field(default="", repr=False)
+    models: Annotated[tuple[Annotated[Offer, BeforeValidator(_offer)], ...], BeforeValidator(_tuple)] = ()
+    route: Literal["shared", "dedicated"] = "shared"
+    accounts: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
+    keys: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    weight: int = Field(default=1, ge=1, le=1_000_000)
+    max_streams: int = Field(default=500, ge=1, le=1_000_000)
+    include_usage: Literal["ask", "never"] = "ask"
+    unknown_fields: Literal["pass", "drop"] = "pass"
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default={}, repr=False)
+    auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = None
+    query: dict[Name, Secret] = Field(default={}, repr=False)
+    proxy: Annotated[Secret, AfterValidator(_proxy)] = Field(default="", repr=False)
+    ca_file: str = ""
+    supplier: str = ""
+    revenue_share: Share | None = None

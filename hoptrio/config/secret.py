@@ -1,0 +1,58 @@
+"""Where a secret comes from: ``env:NAME``, ``file:PATH`` (one trailing line end is not part of it), or the text itself.
+
+An error names the variable or the file, never a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, ValidationInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["Secret", "Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What references are resolved against: the environment, and the directory that relative paths start from."""
+
+    environ: Mapping[str, str]
+    directory: Path
+
+
+def _resolve(text: str, info: ValidationInfo[Source]) -> str:
+    source = info.context
+    kind, colon, name = text.partition(":")
+    if not colon or kind not in ("env", "file"):
+        return text
+    secret = _from_environment(name, source) if kind == "env" else _from_file(name, source)
+    if not secret.isprintable():
+        raise ValueError(f"{text} holds more than one line or an unprintable character")
+    return secret
+
+
+def _from_environment(name: str, source: Source) -> str:
+    value = source.environ.get(name)
+    if not value:
+        raise ValueError(f"the environment variable {name} is {'empty' if value == '' else 'not set'}")
+    return value
+
+
+def _from_file(name: str, source: Source) -> str:
+    path = source.directory / name
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the file {path} cannot be read ({type(error).__name__})") from None
+    if not text.strip():
+        raise ValueError(f"the file {path} is empty")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+#: A string that may refer to a secret. A field of this type is declared with ``repr=False``.
+Secret = Annotated[str, AfterValidator(_resolve)]
