@@ -87,6 +87,26 @@ POOL_AGE_S = 600.0
 #: After the terminal, the end of a provider's body is awaited this long so that the connection can be used again.
 POOL_FINISH_S = 1.0
 POOL_FINISH_BYTES_MAX = 64 * KIB
+#: Expired and broken idle connections are looked for this often, so that none lies half closed for long.
+POOL_SWEEP_S = 10.0
+#: A request up to this size is written before the answer is looked for; a larger one while it is, since a provider may
+#: refuse it (413) without reading it. It fits what an unread socket buffers at both ends.
+SEND_FIRST_BYTES_MAX = 64 * KIB
+#: The line of a chunk's size, extensions included, and all lines of a trailer; h11 allows as much as for a head.
+CHUNK_LINE_BYTES_MAX = 4 * KIB
+TRAILER_BYTES_MAX = 16 * KIB
+#: A decoded body may be this many times its compressed size, and this large whatever that was. Model output compresses
+#: by 3 to 20; deflate's own limit, which only a bomb meets, is 1,032.
+DECODED_RATIO_MAX = 200
+DECODED_BYTES_FREE = 1 * MIB
+#: Encodings laid over each other; one is all that is ever seen.
+DECODED_LAYERS_MAX = 2
+#: TCP keep-alive probes notice a provider that vanished (a NAT entry lost): first probe, interval, count.
+TCP_KEEPALIVE_IDLE_S = 60
+TCP_KEEPALIVE_INTERVAL_S = 15
+TCP_KEEPALIVE_PROBES = 4
+#: A provider's own message, where it is shown at all.
+PROVIDER_MESSAGE_CHARS_MAX = 2_000
 
 # -- ledger ----------------------------------------------------------------------------------------------------------
 

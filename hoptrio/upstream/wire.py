@@ -1,0 +1,99 @@
+"""A connection's stream, with what trio's streams cannot do: be closed without waiting, and say whether it is quiet.
+
+Both matter for money and for leaks: a connection is closed in the same step in which the decision falls, so that no
+cancellation can come between, and an idle connection that has become readable (the provider closed it, or said
+something nobody asked for) is recognised before a request is risked on it.
+
+A plain socket is read by waiting first and reading then: trio's own `receive_some` tries first, which costs an
+exception for every event of a paced stream, and where bytes are there already the wait is the checkpoint that fairness
+needs.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import Any
+
+import trio
+
+from hoptrio import limits
+
+__all__ = ["Wire", "close_now"]
+
+
+class Wire:
+    """One connected stream (TLS and tunnel included). One task reads, one writes."""
+
+    __slots__ = ("_fd", "_plain", "_stream")
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._plain = isinstance(stream, trio.SocketStream)
+        transport = _transport(stream)
+        #: The socket's descriptor, -1 if there is none below (memory streams).
+        self._fd: int = transport.socket.fileno() if isinstance(transport, trio.SocketStream) else -1
+
+    async def send(self, data: bytes) -> None:
+        """Write all of it. Raises trio.BrokenResourceError or trio.ClosedResourceError."""
+        await self._stream.send_all(data)
+
+    async def receive(self) -> bytes:
+        """The next bytes, at most `limits.READ_BYTES_MAX`; b"" at the end. Cancelling it loses no byte.
+
+        Raises trio.BrokenResourceError after a reset or, over TLS, an end without close_notify, and
+        trio.ClosedResourceError if `close` was called.
+        """
+        if not self._plain:
+            return bytes(await self._stream.receive_some(limits.READ_BYTES_MAX))
+        while True:
+            if self._fd < 0:
+                raise trio.ClosedResourceError
+            await trio.lowlevel.wait_readable(self._fd)
+            try:
+                return os.read(self._fd, limits.READ_BYTES_MAX)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+
+    def readable(self) -> bool:
+        """True if an idle connection has bytes, an end or an error to report, and so must not be used again.
+
+        A stream without a socket may answer for itself with a method `readable`.
+        """
+        if self._fd < 0:
+            probe = getattr(self._stream, "readable", None)
+            return probe is not None and bool(probe())
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN | select.POLLPRI | select.POLLRDHUP)
+        return bool(poll.poll(0)) or (not self._plain and self._decrypted())
+
+    def close(self) -> None:
+        """Close now: what waits in `send` or `receive` gets trio.ClosedResourceError. May be called again."""
+        self._fd = -1
+        close_now(self._stream)
+
+    def _decrypted(self) -> bool:
+        return isinstance(self._stream, trio.SSLStream) and bool(self._stream.pending())
+
+
+def close_now(stream: Any) -> None:
+    """Close a stream without waiting and without TLS's farewell, which only a close-delimited request would need.
+
+    `stream` is a socket, TLS or stapled stream, or one with a synchronous `close`, as trio's memory streams have.
+    """
+    transport = _transport(stream)
+    if isinstance(transport, trio.SocketStream):
+        transport.socket.close()
+    elif isinstance(transport, trio.StapledStream):
+        close_now(transport.send_stream)
+        close_now(transport.receive_stream)
+    else:
+        transport.close()
+
+
+def _transport(stream: Any) -> Any:
+    while isinstance(stream, trio.SSLStream):
+        stream = stream.transport_stream
+    return stream
