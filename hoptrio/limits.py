@@ -27,6 +27,9 @@ BODY_S = 300.0
 BODY_IDLE_S = 30.0
 #: JSON nesting in a request body; no real request is deeper than about 30 (tool schemas).
 JSON_DEPTH_MAX = 200
+#: Brackets and braces in a request body, those inside strings included. A parsed container is up to 25 times its
+#: bytes, so this bounds a body's memory at about 300 MB; a prompt of 10 MB of source code holds some 500,000.
+JSON_BRACKETS_MAX = 2_000_000
 #: Bytes of a next (pipelined) request that are read while a response is still running.
 PIPELINED_BYTES_MAX = 64 * KIB
 #: After our FIN the client's bytes are read and thrown away for this long, since close() with unread input is a RST.
@@ -70,6 +73,13 @@ ERROR_BODY_BYTES_MAX = 256 * KIB
 TOKENS_MAX = 10**9
 #: Tokens added to a quote beyond the bytes of the body, for what a provider's chat template adds.
 QUOTE_MARGIN_TOKENS = 64
+#: The same for a tool whose schema the provider supplies (bash, text editor): Anthropic lists 245 to 700 tokens each,
+#: and up to 530 for the instructions that come with any tools at all.
+QUOTE_BUILTIN_TOOL_TOKENS = 1_000
+QUOTE_TOOLS_TOKENS = 600
+#: Calls of one hosted tool in one request where the request sets no bound of its own; it is then set upstream where the
+#: protocol has a field for it. Agentic searches make 5 to 20.
+HOSTED_CALLS_MAX = 32
 
 # -- upstream --------------------------------------------------------------------------------------------------------
 

@@ -129,13 +129,23 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     output_limit: int | None = None
     #: Choices or candidates asked for.
     choices: int = 1
-    #: Something in the input is not plain text in the body (image, file, URL, stored prompt, hosted tool ...), so that
-    #: its bytes bound nothing.
+    #: Something in the input is not plain text in the body (image, file, URL, stored prompt ...), so that its bytes
+    #: bound nothing. Hosted tools have the same effect unless they are dropped, which `admission.quote` knows.
     opaque_input: bool = False
+    #: Tokens the provider adds to the input for what the body only names (tools whose schema is its own).
+    added_input_tokens: int = 0
+    #: The request may write to a cache of longer life, at `Prices.cache_write_1h`.
+    long_cache: bool = False
     #: The value of a field that selects another price (``service_tier``, ``speed`` ...); None = the standard price.
     tier: str | None = None
+    #: The field that selected it; "" = none did.
+    tier_param: str = ""
+    #: ``service_tier`` is auto or absent where auto is the default: the provider itself may choose its priority tier.
+    tier_open: bool = False
     #: Hosted tools asked for, by the name a price table uses, e.g. ("web_search",).
     hosted_tools: tuple[str, ...] = ()
+    #: The most calls of a hosted tool that the request itself allows; a tool it sets no bound for is not in here.
+    hosted_calls_max: dict[str, int] = {}
     #: True when ``tool_choice`` is auto or absent: an unpriced hosted tool may then be dropped.
     tools_optional: bool = True
     #: Provider-side ids the request refers to (``previous_response_id``, ``conversation``, ``item_reference``).
@@ -144,3 +154,5 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     foreign_ids: bool = False
     #: Headers of the client that belong to the protocol and are relayed, e.g. ``anthropic-version``.
     headers: tuple[tuple[str, str], ...] = ()
+    #: Query parameters of the client that belong to the protocol and are relayed, e.g. ``beta=true``.
+    query: tuple[tuple[str, str], ...] = ()

@@ -1,0 +1,1 @@
+"""The Chat Completions protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""

@@ -1,0 +1,105 @@
+"""Typed reads of the request fields that the gateway itself relies on. Everything else passes untouched.
+
+A null counts as absent, as it does at the providers. A bool is not an integer and a string is never a number, because
+what is read here decides the hold. Messages name the field and the type, never the value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hoptrio.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["flag", "missing", "objects", "optional_list", "optional_object", "required_list", "text", "whole"]
+
+_NAMES = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def missing(param: str) -> BadRequest:
+    """The error for a required field that is absent."""
+    return BadRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+
+
+def text(body: dict[str, Any], name: str) -> str:
+    """A required, non-empty string."""
+    value = body.get(name)
+    if value is None:
+        raise missing(name)
+    if type(value) is not str:
+        raise _wrong_type(name, "a string", value)
+    if not value:
+        raise BadRequest(f"Invalid '{name}': it must not be empty.", param=name)
+    return value
+
+
+def flag(body: dict[str, Any], name: str, param: str = "") -> bool:
+    """An optional boolean, False if absent."""
+    value = body.get(name)
+    if value is None:
+        return False
+    if type(value) is not bool:
+        raise _wrong_type(param or name, "a boolean", value)
+    return value
+
+
+def whole(body: dict[str, Any], name: str, param: str = "") -> int | None:
+    """An optional integer of at least 1 (contract, "The hold")."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise _wrong_type(param or name, "an integer", value)
+    if value < 1:
+        raise BadRequest(f"Invalid '{param or name}': it must be an integer of at least 1.", param=param or name)
+    return value
+
+
+def optional_object(body: dict[str, Any], name: str, param: str = "") -> dict[str, Any] | None:
+    """An optional JSON object."""
+    value = body.get(name)
+    if value is None or type(value) is dict:
+        return value
+    raise _wrong_type(param or name, "an object", value)
+
+
+def optional_list(body: dict[str, Any], name: str, param: str = "") -> list[Any]:
+    """An optional JSON array, empty if absent."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if type(value) is not list:
+        raise _wrong_type(param or name, "an array", value)
+    return value
+
+
+def required_list(body: dict[str, Any], name: str) -> list[Any]:
+    """A required JSON array. That it is empty is for the provider to refuse."""
+    if body.get(name) is None:
+        raise missing(name)
+    return optional_list(body, name)
+
+
+def objects(values: Iterable[Any], param: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The members of an array that must all be objects, each with its own param name, e.g. ``messages[2]``."""
+    for index, value in enumerate(values):
+        if type(value) is not dict:
+            raise _wrong_type(f"{param}[{index}]", "an object", value)
+        yield f"{param}[{index}]", value
+
+
+def _wrong_type(param: str, expected: str, value: Any) -> BadRequest:
+    got = _NAMES[type(value)]
+    return BadRequest(
+        f"Invalid type for '{param}': expected {expected}, but got {got} instead.", param=param, code="invalid_type"
+    )

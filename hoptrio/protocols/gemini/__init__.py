@@ -1,0 +1,1 @@
+"""The Gemini protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""

@@ -1,0 +1,1 @@
+"""The Anthropic Messages protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""
