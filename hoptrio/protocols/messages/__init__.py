@@ -1,0 +1,1 @@
+"""Anthropic Messages: what its bytes mean. Sans-IO; composed into one `Rules` object by `protocols.registry`."""
