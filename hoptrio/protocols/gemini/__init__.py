@@ -1,1 +1,2 @@
-"""The Gemini protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""
+"""Gemini generateContent and streamGenerateContent: what its bytes mean. Sans-IO; composed into one `Rules` object by
+`protocols.registry`."""

@@ -1,1 +1,1 @@
-"""The Anthropic Messages protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""
+"""Anthropic Messages: what its bytes mean. Sans-IO; composed into one `Rules` object by `protocols.registry`."""

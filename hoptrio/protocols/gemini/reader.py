@@ -1,0 +1,277 @@
+"""Reads one Gemini answer, streamed or whole. Sans-IO; never raises for what a provider sends.
+
+Gemini has no terminal event (protocols page 7.2): the body just ends, and any event may be the last from the first
+``finishReason`` or ``promptFeedback.blockReason`` on. So from there every event is `Kind.TERMINAL`, of which the stream
+holds back the newest. A stream is complete when every candidate seen has a finish reason, or the prompt was blocked,
+and no error came, inside ``data:`` or outside; then silence counts as the end of the body. While another candidate is
+unfinished there is no such patience, and the stream's own clocks decide.
+
+Events are ``data:`` only, bytes unchanged: official clients fail on names, ids, comments and ``[DONE]``. In the array
+form the same bytes are elements (`array.ArrayFraming`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hoptrio.limits import GEMINI_TAIL_S
+from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
+from hoptrio.protocols.events import Finish, Framing, Kind, Step
+from hoptrio.protocols.gemini.array import ArrayFraming
+from hoptrio.protocols.gemini.errors import error_data, provider_error
+from hoptrio.protocols.gemini.usage import INVALID, read_usage
+from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled
+from hoptrio.protocols.sse import data_event
+
+if TYPE_CHECKING:
+    from hoptrio.contract import Reason
+    from hoptrio.errors import HoptrioError
+    from hoptrio.protocols.events import Call, Counts, ProviderError, SseEvent
+
+__all__ = ["GeminiReader", "read", "reader"]
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    candidates: msgspec.Raw = ABSENT
+    prompt_feedback: msgspec.Raw = msgspec.field(default=ABSENT, name="promptFeedback")
+    usage: msgspec.Raw = msgspec.field(default=ABSENT, name="usageMetadata")
+    error: msgspec.Raw = ABSENT
+
+
+class _Part(msgspec.Struct, gc=False):
+    text: str | None = None
+    thought_signature: msgspec.Raw = msgspec.field(default=ABSENT, name="thoughtSignature")
+
+
+class _Content(msgspec.Struct):
+    parts: list[msgspec.Raw] | None = None
+
+
+class _Candidate(msgspec.Struct):
+    index: int | None = None
+    content: _Content | None = None
+    finish_reason: str | None = msgspec.field(default=None, name="finishReason")
+    grounding: msgspec.Raw = msgspec.field(default=ABSENT, name="groundingMetadata")
+
+
+class _Grounding(msgspec.Struct):
+    queries: list[str] | None = msgspec.field(default=None, name="webSearchQueries")
+
+
+class _Feedback(msgspec.Struct, gc=False):
+    block_reason: str | None = msgspec.field(default=None, name="blockReason")
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_CANDIDATES = msgspec.json.Decoder(list[_Candidate])
+_PART = msgspec.json.Decoder(_Part)
+_GROUNDING = msgspec.json.Decoder(_Grounding)
+_FEEDBACK = msgspec.json.Decoder(_Feedback)
+
+#: What a proto enum is when it was never set.
+_UNSET = frozenset({None, "", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
+
+
+class _Tally:
+    """What the chunks of an answer add up to."""
+
+    __slots__ = ("_finished", "_open", "_queries", "_thoughts", "_usage", "blocked")
+
+    def __init__(self) -> None:
+        self.blocked = False
+        self._open: set[int] = set()
+        self._finished: set[int] = set()
+        self._usage: Counts | None = None
+        self._queries: set[str] = set()
+        self._thoughts = 0
+
+    @property
+    def ending(self) -> bool:
+        """A finish or block reason was seen."""
+        return self.blocked or bool(self._finished)
+
+    @property
+    def ended(self) -> bool:
+        """Nothing is unfinished."""
+        return self.blocked or (bool(self._finished) and not self._open)
+
+    def take(self, chunk: _Chunk) -> bool:
+        """Add one chunk; True if it moved the answer, which growing thoughts do even without a text."""
+        moved = is_filled(chunk.candidates) and self._take_candidates(chunk.candidates)
+        if is_filled(chunk.prompt_feedback) and _is_blocked(chunk.prompt_feedback):
+            self.blocked = True
+        if is_filled(chunk.usage):
+            moved = self._take_usage(bytes(chunk.usage)) or moved
+        return moved
+
+    def counts(self) -> Counts | None:
+        """The last usage reported, if it is valid."""
+        usage = self._usage
+        if usage is None or usage is INVALID:
+            return None
+        if not self._queries:
+            return usage
+        return msgspec.structs.replace(usage, tool_calls={"google_search": len(self._queries)})
+
+    def _take_candidates(self, raw: msgspec.Raw) -> bool:
+        try:
+            candidates = _CANDIDATES.decode(raw)
+        except UNREADABLE:
+            return False
+        moved = False
+        for candidate in candidates:
+            self._take_finish(candidate)
+            if is_filled(candidate.grounding):
+                self._queries.update(_queries(candidate.grounding))
+            for part in (candidate.content and candidate.content.parts) or ():
+                moved = moved or _moves(part)
+        return moved
+
+    def _take_finish(self, candidate: _Candidate) -> None:
+        index = candidate.index or 0
+        if candidate.finish_reason not in _UNSET:
+            self._finished.add(index)
+            self._open.discard(index)
+        elif index not in self._finished:
+            self._open.add(index)
+
+    def _take_usage(self, raw: bytes) -> bool:
+        usage = read_usage(raw)
+        if usage is None:
+            return False
+        self._usage = usage
+        thoughts = usage.reasoning or 0
+        grown = thoughts > self._thoughts
+        self._thoughts = max(self._thoughts, thoughts)
+        return grown
+
+
+def reader(call: Call, *, hide_usage: bool) -> GeminiReader:
+    """A reader for one stream. Gemini has no way to ask for usage, so there is none to hide."""
+    return GeminiReader(ArrayFraming() if call.framing is Framing.JSON_ARRAY else None)
+
+
+class GeminiReader:
+    """See `protocols.rules.Reader`. Only `feed` writes the public fields.
+
+    `array` frames the wire bytes as array elements; None is SSE.
+    """
+
+    __slots__ = ("_array", "_holding", "_tally", "answered", "counts", "error", "patience_s", "provider_ids")
+
+    def __init__(self, array: ArrayFraming | None) -> None:
+        self.patience_s: float | None = None
+        self.answered = False
+        self.counts: Counts | None = None
+        self.error: ProviderError | None = None
+        self.provider_ids: tuple[str, ...] = ()
+        self._array = array
+        self._tally = _Tally()
+        #: The newest wire bytes are held back by the stream.
+        self._holding = False
+
+    def feed(self, event: SseEvent) -> Step:
+        """Classify one event; its wire form is its data as received, as a ``data:`` event or an element."""
+        data = event.data
+        try:
+            chunk = _CHUNK.decode(data)
+        except UNREADABLE:
+            return self._unreadable(event)
+        if is_filled(chunk.error):
+            return self._failed(event, stream_error(data))
+        if event.stray:
+            return Step(Kind.QUIET, b"")
+        moved = self._tally.take(chunk)
+        self.answered = self.answered or moved
+        return Step(self._kind(moved), self._frame(data))
+
+    def finish(self, *, clean: bool) -> Finish:
+        """Complete as the module says, however the connection ended then; an array is still to be closed."""
+        complete = self._tally.ended and self.error is None
+        return Finish(complete, self._array.close() if complete and self._array else b"")
+
+    def failure(self, reason: Reason, error: HoptrioError) -> bytes:
+        """Our own error event or element, fit to follow everything but the event that is held back."""
+        if self._array and self._holding:
+            self._array.discard()
+        self._holding = False
+        return self._frame(error_data(error))
+
+    def _kind(self, moved: bool) -> Kind:
+        if self._tally.ending:
+            ended = self._tally.ended
+            self.patience_s = GEMINI_TAIL_S if ended else None
+            self.counts = self._tally.counts() if ended else None
+            self._holding = True
+            return Kind.TERMINAL
+        if moved:
+            return Kind.ANSWER
+        return Kind.QUIET if self.answered else Kind.OPENING
+
+    def _frame(self, data: bytes) -> bytes:
+        return data_event(data) if self._array is None else self._array.element(data)
+
+    def _unreadable(self, event: SseEvent) -> Step:
+        """Not a JSON object: ``[DONE]`` is dropped, a list that holds an error fails, the rest is the client's to
+        judge, in its place among the events."""
+        found = stream_error(event.data)
+        if found is not None:
+            return self._failed(event, found)
+        if event.stray or event.data.strip() == b"[DONE]":
+            return Step(Kind.QUIET, b"")
+        return Step(Kind.TERMINAL if self._holding else Kind.QUIET, self._frame(event.data))
+
+    def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
+        self.error = provider_error(found or ErrorObject())
+        self.counts = None
+        self.patience_s = 0
+        self._holding = False
+        return Step(Kind.FAILURE, self._frame(one_line(event.data) if event.stray else event.data))
+
+
+class _Whole(msgspec.Struct):
+    """A `protocols.rules.Unary`."""
+
+    counts: Counts | None = None
+    error: ProviderError | None = None
+    provider_ids: tuple[str, ...] = ()
+
+
+def read(call: Call, body: bytes) -> _Whole:
+    """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
+    if (found := stream_error(body)) is not None:
+        return _Whole(error=provider_error(found))
+    tally = _Tally()
+    try:
+        tally.take(_CHUNK.decode(body))
+    except UNREADABLE:
+        return _Whole()
+    return _Whole(counts=tally.counts())
+
+
+def _moves(raw: msgspec.Raw) -> bool:
+    """Whether a part brings anything: a text, a signature, or any other kind of part."""
+    try:
+        part = _PART.decode(raw)
+    except UNREADABLE:
+        return False
+    if part.text is None:
+        return is_filled(raw)
+    return bool(part.text) or is_filled(part.thought_signature)
+
+
+def _is_blocked(raw: msgspec.Raw) -> bool:
+    try:
+        return _FEEDBACK.decode(raw).block_reason not in _UNSET
+    except UNREADABLE:
+        return False
+
+
+def _queries(raw: msgspec.Raw) -> list[str]:
+    """The web searches behind a grounded answer, which are priced by the query."""
+    try:
+        return _GROUNDING.decode(raw).queries or []
+    except UNREADABLE:
+        return []
