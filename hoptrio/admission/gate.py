@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
-from hoptrio.admission.quote import quote, refuse_unpriced
+from hoptrio.admission.quote import output_limit, quote, refuse_unpriced
 from hoptrio.admission.routing import route
 from hoptrio.protocols.events import Protocol
 
@@ -103,7 +103,7 @@ def _priced(call: Call, rules: Rules, model: Model, channel: Channel, dropped_to
     body = rules.encode(
         call,
         model=channel.models[call.model],
-        output_limit=model.max_output_tokens,
+        output_limit=output_limit(call, model),
         ask_usage=ask_usage,
         drop_unknown=channel.unknown_fields == "drop",
         drop_tools=dropped_tools,

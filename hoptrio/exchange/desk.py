@@ -11,9 +11,10 @@ import msgspec
 
 from hoptrio import errors
 from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
-from hoptrio.metering.charge import charge, pin
+from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
-from hoptrio.metering.report import usage_report
+from hoptrio.metering.price import PriceTables, pin
+from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
 from hoptrio.stream.verdict import verdict
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hoptrio.errors import HoptrioError
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import RequestRecord
+    from hoptrio.metering.charge import Charge
+    from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
 
@@ -63,7 +66,7 @@ class Desk:
             id=self._hold_id,
             request=self._record,
             amount_nanos=amount_nanos,
-            prices=pin(self._admitted.model),
+            prices=pin(self._admitted.model.prices, self._admitted.model.tiers),
             owner=self._ledger.owner,
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
@@ -106,15 +109,20 @@ class Desk:
         if not judged.capture or counted is None:
             released = msgspec.structs.replace(record, state="released", charge_nanos=0)
             return Resolution(hold_id=self._hold_id, capture_nanos=None, request=released)
-        due = charge(counted, self._admitted.model, self._admitted.quote)
+        due = self._charge(counted)
         captured = msgspec.structs.replace(
             record,
             state="captured",
             charge_nanos=due.amount_nanos,
-            usage=usage_report(counted),
-            flags=(*counted.flags, *due.flags),
+            usage=usage_json(counted),
+            flags=due.flags,
         )
         return Resolution(hold_id=self._hold_id, capture_nanos=due.amount_nanos, request=captured)
+
+    def _charge(self, counted: Usage) -> Charge:
+        model, quote = self._admitted.model, self._admitted.quote
+        bounds = Bounds(input_tokens=quote.input_bound, output_tokens=quote.output_bound, hold_nanos=quote.hold_nanos)
+        return charge(counted, PriceTables(model.prices, model.tiers), bounds)
 
     def _refusal(self, refused: HoldRefused, amount_nanos: int) -> HoptrioError:
         why = refused.why

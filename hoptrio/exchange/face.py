@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hoptrio import limits
 from hoptrio.protocols.events import Framing, Protocol
 from hoptrio.stream.ports import Rendered
-from hoptrio.upstream.relay import relayed_headers
+from hoptrio.upstream.relay import relayed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,12 +42,12 @@ class Face:
 
     def stream_headers(self, answer: Answer | None) -> Sequence[tuple[bytes, bytes]]:
         """A stream's head; the provider's own headers only if they are there in time."""
-        relayed = () if answer is None else relayed_headers(answer.headers)
-        return [CONTENT_TYPES[self.framing], *UNBUFFERED, *self.ids(), *relayed, *self.extra]
+        passed = () if answer is None else relayed(answer.headers)
+        return [CONTENT_TYPES[self.framing], *UNBUFFERED, *self.ids(), *passed, *self.extra]
 
     def body_headers(self, answer: Answer) -> Sequence[tuple[bytes, bytes]]:
         """The head of a provider's whole JSON answer."""
-        return [JSON, *self.ids(), *relayed_headers(answer.headers), *self.extra]
+        return [JSON, *self.ids(), *relayed(answer.headers), *self.extra]
 
     def json_headers(self) -> Sequence[tuple[bytes, bytes]]:
         """The head of a JSON answer of our own."""

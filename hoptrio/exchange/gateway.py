@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
     from hoptrio.stream.ports import Rendered
-    from hoptrio.upstream.pool import Upstream
+    from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.upstream.provider import build_request
+from hoptrio.upstream.provider import request_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
     from hoptrio.upstream.answer import Answer, Unreached
-    from hoptrio.upstream.pool import Upstream
+    from hoptrio.upstream.client import Upstream
 
 __all__ = ["ChannelSource"]
 
@@ -31,5 +31,6 @@ class ChannelSource:
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request; the connection is the pool's."""
         path = self._rules.path(self._call, self._channel.models[self._call.model])
-        request = build_request(self._channel, self._call, path, self._body)
+        call = self._call
+        request = request_to(self._channel, call.protocol, path, self._body, stream=call.stream, relayed=call.headers)
         return await self._upstream.open(request, on_dispatched=on_dispatched)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
 
 __all__ = ["set_up_logs"]
 
@@ -27,7 +30,7 @@ def set_up_logs() -> None:
     )
 
 
-def _frames_only(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _frames_only(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Replace an exception by the places it passed through."""
     error = event.pop("exc_info", None)
     if isinstance(error, BaseException):

@@ -1,4 +1,4 @@
-"""From a response head to something a pump may read, or to the reason why not.
+"""From a response head to the first bytes that a pump may read, or to the reason why there are none.
 
 A provider's refusal keeps its meaning (protocols page 8.3, 9.10) and nothing else of it: only a message about the
 request itself is passed on. A 200 that is not what was asked for is a failure, and its body is never relayed.
@@ -10,54 +10,55 @@ from typing import TYPE_CHECKING
 
 from hoptrio import limits
 from hoptrio.contract import Reason
-from hoptrio.errors import UpstreamFailed
+from hoptrio.protocols.events import ProviderError
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd, Unreached
-from hoptrio.upstream.failure import client_error, content_kind, unreached_error
+from hoptrio.upstream.failure import Content, content_of, from_body_end, from_provider, from_unreached
 
 if TYPE_CHECKING:
+    from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
     from hoptrio.upstream.answer import Answer
 
-__all__ = ["refused", "unreached"]
+__all__ = ["begin", "unreached"]
 
 
 def unreached(failure: Unreached) -> Ended:
     """No head came: broken off after the dispatch, or never reached at all."""
     reason = Reason.TRUNCATED if failure.dispatched else Reason.PROVIDER_ERROR
-    return Ended(reason, error=unreached_error(failure))
+    return Ended(reason, error=from_unreached(failure))
 
 
-async def refused(answer: Answer, rules: Rules, *, stream: bool) -> Ended | None:
-    """None if the answer may be read on; else why not, its body read as far as it explains that."""
+async def begin(answer: Answer, rules: Rules, call: Call) -> bytes | Ended:
+    """The first bytes of an answer that may be read on, never empty; else why not."""
     if not 200 <= answer.status < 300:
-        return await _error_answer(answer, rules)
-    kind = content_kind(answer.headers)
-    if kind == "other" or (stream and kind == "json"):
-        return await _wrong_content(answer, rules, kind)
-    return None
+        return await _refused(answer, rules)
+    first = b""
+    while (content := content_of(answer.headers, first)) is None and len(first) < limits.ERROR_BODY_BYTES_MAX:
+        data = await answer.receive()
+        if isinstance(data, BodyEnd):
+            return Ended(Reason.TRUNCATED, error=from_body_end(data))
+        first += data
+    if content is (Content.SSE if call.stream else Content.JSON):
+        return first
+    if content is Content.JSON:
+        return await _json_instead_of_a_stream(answer, rules, call, first)
+    return Ended(Reason.PROVIDER_ERROR, error=from_body_end(BodyEnd.CLEAN))
 
 
-async def _error_answer(answer: Answer, rules: Rules) -> Ended:
-    body = await _read(answer)
-    error = rules.read_error(answer.status, _names(answer), body)
-    return Ended(Reason.PROVIDER_ERROR, error=client_error(error))
+async def _refused(answer: Answer, rules: Rules) -> Ended:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
+    error = rules.read_error(answer.status, headers, await _rest(answer, b""))
+    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error))
 
 
-async def _wrong_content(answer: Answer, rules: Rules, kind: str) -> Ended:
-    if kind == "json":
-        # Some providers answer a streaming request with 200 and a JSON error.
-        error = rules.read_error(502, _names(answer), await _read(answer))
-        return Ended(Reason.PROVIDER_ERROR, error=client_error(error))
-    return Ended(Reason.PROVIDER_ERROR, error=UpstreamFailed("The provider's answer is not what was asked for."))
+async def _json_instead_of_a_stream(answer: Answer, rules: Rules, call: Call, first: bytes) -> Ended:
+    """Some providers refuse a streaming request with a 200 and a JSON error."""
+    error = rules.read(call, await _rest(answer, first)).error
+    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error or ProviderError(status=502)))
 
 
-def _names(answer: Answer) -> dict[str, str]:
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-
-
-async def _read(answer: Answer) -> bytes:
-    body = b""
+async def _rest(answer: Answer, body: bytes) -> bytes:
     while len(body) < limits.ERROR_BODY_BYTES_MAX and not isinstance(data := await answer.receive(), BodyEnd):
         body += data
     return body

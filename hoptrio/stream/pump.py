@@ -18,7 +18,7 @@ from hoptrio.protocols.events import Kind
 from hoptrio.protocols.sse import Splitter
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd
-from hoptrio.upstream.failure import client_error
+from hoptrio.upstream.failure import from_body_end, from_provider
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,8 +45,8 @@ class Pump(Interface):
     def provider_ids(self) -> tuple[str, ...]:
         """Ids in the answer that a later request may refer to."""
 
-    async def run(self, answer: Answer) -> Ended:
-        """Read the answer to its end."""
+    async def run(self, answer: Answer, first: bytes) -> Ended:
+        """Read the answer to its end; `first` was read already."""
 
     def cut(self, reason: Reason) -> Ended:
         """The clock, the deadline or a shutdown ended `run`: what had been read until then may yet be complete."""
@@ -87,17 +87,18 @@ class EventPump:
         """As the reader found them."""
         return self._reader.provider_ids
 
-    async def run(self, answer: Answer) -> Ended:
+    async def run(self, answer: Answer, first: bytes) -> Ended:
         """Read until the terminal, the provider's error, or the end of the body, whichever is first."""
-        reader = self._reader
-        while reader.patience_s != 0:
-            data = await self._receive(answer, reader.patience_s)
-            if isinstance(data, BodyEnd):
-                return self._ended(data)
-            self._take(self._splitter.feed(data))
-            if self._splitter.too_large:
+        reader, splitter = self._reader, self._splitter
+        data: bytes | BodyEnd = first
+        while not isinstance(data, BodyEnd):
+            self._take(splitter.feed(data))
+            if splitter.too_large:
                 return Ended(Reason.EVENT_TOO_LARGE)
-        return self._judge(clean=True)
+            if reader.patience_s == 0:
+                return self._judge(clean=True)
+            data = await self._receive(answer, reader.patience_s)
+        return self._ended(data)
 
     def cut(self, reason: Reason) -> Ended:
         """Complete evidence wins over whatever ended the reading."""
@@ -151,7 +152,8 @@ class EventPump:
         if clean:
             self._take(self._splitter.finish())
         if end is BodyEnd.UNDECODABLE:
-            return self.cut(Reason.PROVIDER_ERROR)
+            ended = self.cut(Reason.PROVIDER_ERROR)
+            return ended if ended.reason is None else ended._replace(error=from_body_end(end))
         return self._judge(clean=clean)
 
     def _judge(self, *, clean: bool) -> Ended:
@@ -165,7 +167,7 @@ class EventPump:
         return Ended(reason, self._tail + finish.wire)
 
     def _failed(self, error: ProviderError) -> Ended:
-        told = client_error(error)
+        told = from_provider(error)
         if self._reader.patience_s:
             # The protocol's own closing error event was awaited and never came: ours follows the provider's.
             self._tail += self._reader.failure(Reason.PROVIDER_ERROR, told)
@@ -183,17 +185,17 @@ class BodyPump:
         self.answered = False
         self.provider_ids: tuple[str, ...] = ()
 
-    async def run(self, answer: Answer) -> Ended:
+    async def run(self, answer: Answer, first: bytes) -> Ended:
         """Read the body, then its usage."""
-        parts: list[bytes] = []
-        size = 0
+        parts = [first]
+        size = len(first)
         while not isinstance(data := await answer.receive(), BodyEnd):
             parts.append(data)
             size += len(data)
             if size > limits.UNARY_BYTES_MAX:
                 return Ended(Reason.EVENT_TOO_LARGE)
         if data not in (BodyEnd.CLEAN, BodyEnd.CLOSED):
-            return Ended(Reason.TRUNCATED)
+            return Ended(Reason.TRUNCATED, error=from_body_end(data))
         self._note("body")
         return self._judge(b"".join(parts))
 
@@ -205,6 +207,6 @@ class BodyPump:
         read = self._rules.read(self._call, body)
         self.counts, self.provider_ids = read.counts, read.provider_ids
         if read.error is not None:
-            return Ended(Reason.PROVIDER_ERROR, error=client_error(read.error))
+            return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error))
         self.answered = True
         return Ended(Reason.NO_EVIDENCE if read.counts is None else None, body)

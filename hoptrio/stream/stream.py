@@ -22,7 +22,7 @@ from hoptrio.errors import HoptrioError
 from hoptrio.protocols.events import Framing
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
-from hoptrio.stream.opening import refused, unreached
+from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
@@ -151,7 +151,8 @@ class Stream:
         self._answer = answer
         self.note("headers")
         self._progressed()
-        return await refused(answer, self._rules, stream=self._call.stream) or await self._pump.run(answer)
+        first = await begin(answer, self._rules, self._call)
+        return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
     def _dispatched(self) -> None:
         """The first byte is about to leave: the deadline starts. Before that, a FIN is enough to stop and void."""

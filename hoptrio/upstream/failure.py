@@ -49,7 +49,12 @@ _ACCOUNT_CODES = frozenset(
     )
 )
 #: The same said in a message only: a Gemini key that is not valid, an Anthropic balance that is too low, are a 400.
-_ACCOUNT_PHRASES = ("api key not valid", "api key expired", "credit balance is too low", "user location is not supported")
+_ACCOUNT_PHRASES = (
+    "api key not valid",
+    "api key expired",
+    "credit balance is too low",
+    "user location is not supported",
+)
 
 
 def from_provider(error: ProviderError) -> HoptrioError:
