@@ -1,4 +1,4 @@
-"""One model call, from its head to its end: key, shape, gate, then the stream (which places the hold and settles it)."""
+"""One model call, from its head to its end: key, shape, gate, then the stream, which holds, relays and settles."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The clocks of one stream, in one task that reads plain attributes: keep-alive, header limit, stall, write stall.
 
-One sleeping task costs 37 us a wake, at most one wake in ten seconds; a cancel scope around every read would cost 11 us
-an event. So nobody tells the clock anything: the pump moves `progress_at`, the writer its own times, and the clock looks
-again when the earliest of them could be due. The deadline is not here: it is the cancel scope around the upstream side.
+One sleeping task costs 37 us a wake, at most one wake in ten seconds; a cancel scope around every read would cost
+11 us an event. So nobody tells the clock anything: the pump moves `progress_at`, the writer its own times, and the
+clock looks again when the earliest of them could be due. The deadline is not here: it is the cancel scope around the
+upstream side.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LOOK_S = 10.0
 class Clock:
     """Answers "is something due?" for one stream.
 
-    `keepalive` is called when keep-alive bytes are due, `stalled` once when the provider made no progress for `stall_s`;
-    a client that takes nothing for `limits.WRITE_STALL_S` is left by the clock itself.
+    `keepalive` is called when keep-alive bytes are due, `stalled` once when the provider made no progress for
+    `stall_s`; a client that takes nothing for `limits.WRITE_STALL_S` is left by the clock itself.
     """
 
     def __init__(

@@ -18,7 +18,6 @@ import trio
 
 from hoptrio import limits
 from hoptrio.contract import Reason
-from hoptrio.errors import HoptrioError
 from hoptrio.protocols.events import Framing
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.contract import Contract
+    from hoptrio.errors import HoptrioError
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
     from hoptrio.stream.ports import Desk, Face, Source, Writer
