@@ -179,7 +179,7 @@ def group(name: str | None = None, **attributes: Any) -> Callable[[Callable[...,
     return click.group(name, cls=Group, **attributes)
 
 
-class _Amount(click.ParamType):
+class _Amount(click.ParamType[int]):
     """A decimal amount in the ledger's currency, converted to billionths."""
 
     name = "amount"
@@ -199,7 +199,7 @@ class _Amount(click.ParamType):
         return nanos
 
 
-class _Date(click.ParamType):
+class _Date(click.ParamType[int]):
     """An ISO 8601 date or time, UTC unless it says otherwise, converted to milliseconds since 1970."""
 
     name = "date"
