@@ -83,7 +83,7 @@ def run(args: list[str]) -> int:
     try:
         # Outside its standalone mode click returns the status of an early exit (--help), else what the command returns.
         status = root.main(args, prog_name="hoptrio", standalone_mode=False, obj=invocation)
-    except BaseException as error:
+    except (Exception, KeyboardInterrupt, BaseExceptionGroup) as error:
         return _fail(_only(error), invocation)
     return status if isinstance(status, int) else 0
 
@@ -104,7 +104,7 @@ def _fail(error: BaseException, invocation: Invocation) -> int:
         return 2
     if isinstance(error, BrokenPipeError):
         # Who read our output has seen enough; what is still buffered must not fail again while the process ends.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 1
     status, told = _told(error)
     if told is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,9 +20,10 @@ import click
 from hoptrio.money import format_nanos, parse_nanos
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from hoptrio.config import Config
+    from hoptrio.ledger.ledger import Ledger
 
 __all__ = ["AMOUNT", "DATE", "SIGNED_AMOUNT", "Command", "Failed", "Group", "Invocation", "command", "group"]
 
@@ -62,6 +64,21 @@ class Invocation:
             for warning in self._config.warnings:
                 self.note(f"warning: {warning}")
         return self._config
+
+    @asynccontextmanager
+    async def open_ledger(self) -> AsyncIterator[Ledger]:
+        """The config's ledger, for a command that places no holds; an embedded one is created if there is none.
+
+        Raises Failed for a kind of ledger that is not built, LedgerUnavailable if it cannot be opened.
+        """
+        from hoptrio.ledger.ledger import open_ledger
+
+        async with AsyncExitStack() as stack:
+            try:
+                ledger = await stack.enter_async_context(open_ledger(self.config().ledger.url))
+            except ValueError as error:
+                raise Failed(str(error)) from None
+            yield ledger
 
     def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function on trio and return its result."""
@@ -179,7 +196,7 @@ def group(name: str | None = None, **attributes: Any) -> Callable[[Callable[...,
     return click.group(name, cls=Group, **attributes)
 
 
-class _Amount(click.ParamType):
+class _Amount(click.ParamType[int]):
     """A decimal amount in the ledger's currency, converted to billionths."""
 
     name = "amount"
@@ -199,7 +216,7 @@ class _Amount(click.ParamType):
         return nanos
 
 
-class _Date(click.ParamType):
+class _Date(click.ParamType[int]):
     """An ISO 8601 date or time, UTC unless it says otherwise, converted to milliseconds since 1970."""
 
     name = "date"

@@ -79,7 +79,7 @@ def _check_addresses(key: Key, table: ChannelTable, report: Report) -> None:
 def _check_offers(key: Key, table: ChannelTable, models: Mapping[str, ModelTable], report: Report) -> None:
     seen: set[str] = set()
     for index, offer in enumerate(table.models):
-        if offer.name not in models:
+        if offer.name not in models and not report.knows(("models",)):
             report.error((*key, "models", index), f"the model {offer.name!r} has no price: there is no such [models]")
         elif offer.name in seen:
             report.error((*key, "models", index), f"the model {offer.name!r} stands here twice")

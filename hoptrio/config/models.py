@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["check_model", "make_model"]
 
+#: What a model that generates has, and one for embeddings or images may lack.
+_OUTPUT = ("output", "max_output_tokens")
+
 
 def check_model(name: str, table: ModelTable, report: Report) -> None:
     """Report the prices and limits that are missing."""
     key: Key = ("models", name)
-    generates = table.output is not None or table.max_output_tokens is not None or report.knows((*key, "output"))
-    required = ["input", "max_input_tokens", *(["output", "max_output_tokens"] if generates else [])]
+    sells_output = [field for field in _OUTPUT if getattr(table, field) is not None or report.knows((*key, field))]
+    required = ["input", "max_input_tokens", *(_OUTPUT if sells_output else ())]
     for field in required:
         if getattr(table, field) is None:
             report.error((*key, field), "is missing")

@@ -63,7 +63,8 @@ class Report:
 
     def error(self, key: Key, message: str) -> None:
         """The config cannot be used."""
-        if not self.knows(key):
+        below = any(known[: len(key)] == key for known in self._errors)
+        if not below and not self.knows(key):
             self._errors[key] = self._problem(key, message)
 
     def warn(self, key: Key, message: str) -> None:
@@ -71,8 +72,8 @@ class Report:
         self._warnings.append(self._problem(key, message))
 
     def knows(self, key: Key) -> bool:
-        """An error about this key, or about one above or below it, was reported."""
-        return any(key[: len(known)] == known[: len(key)] for known in self._errors)
+        """An error about this key, or about one above it, was reported: its value is a default and says nothing."""
+        return any(key[: len(known)] == known for known in self._errors)
 
     @property
     def errors(self) -> tuple[Problem, ...]:

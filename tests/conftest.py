@@ -1,0 +1,18 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that reaches the mock clock through a fixture: pytest-trio uses a clock only if the test function
+    itself names it, so such a test would run in real time and nobody would see it."""
+    if not isinstance(item, pytest.Function):
+        return
+    named = inspect.signature(item.function).parameters
+    for clock in ("autojump_clock", "mock_clock"):
+        if clock in item.fixturenames and clock not in named:
+            pytest.fail(f"{clock} is reached through a fixture: name it in the test function too", pytrace=False)
