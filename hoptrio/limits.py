@@ -36,6 +36,14 @@ PIPELINED_BYTES_MAX = 64 * KIB
 LINGER_S = 2.0
 #: HTTP/1.0 has no chunked framing: its send queue is drained for at most this long before the RST that marks an abort.
 LINGER_HTTP10_S = 1.0
+#: A whole answer (not a stream) is taken by its client within this; the counterpart of `BODY_S`.
+RESPOND_S = 300.0
+#: Chunks of one chunked request body: 64 MiB in 4 KiB writes are 16,384, and each costs a parse.
+CHUNKS_MAX = 65_536
+#: The wait after an accept that failed for want of descriptors or memory; trio.serve_listeners waits as long.
+ACCEPT_BACKOFF_S = 0.1
+#: A fresh connection may still send its first request for this long into a drain; a used one is closed at once.
+DRAIN_FRESH_S = 1.0
 #: Connections one process accepts at a time, streams or not.
 CONNECTIONS_MAX = 20_000
 

@@ -1,0 +1,320 @@
+"""Connection: the h11 driver. One client connection, many requests, one after the other.
+
+Each request has an h11 state machine of its own; bytes behind it return to the wire's inbox, so every head passes the
+same checks. A request whose body was not read, or that HTTP/1.0 or ``Connection: close`` ended, is the last one: then
+the connection is closed in a way that the client can read the response (`closing`). Expected endings return; the one
+`except Exception` is the edge around a handler, and it logs where the bug is, never what it says.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import h11
+import structlog
+import trio
+
+from hoptrio import limits
+from hoptrio.downstream import closing
+from hoptrio.downstream.head import Head, check_raw_head, find_head_end, make_head
+from hoptrio.downstream.wire import GONE, Wire
+from hoptrio.downstream.writer import ResponseWriter
+from hoptrio.errors import BadRequest, BodyTooLarge, BodyTooSlow, HoptrioError, Internal, UnsupportedEncoding
+
+if TYPE_CHECKING:
+    from hoptrio.downstream.backlog import BacklogTotal
+    from hoptrio.downstream.drain import Drain
+
+__all__ = ["Exchange", "Handler", "Refuse", "serve_connection"]
+
+Handler = Callable[["Exchange"], Awaitable[None]]
+#: Renders an error met outside a handler: (the head if one was read, the error) -> status, headers, body.
+Refuse = Callable[["Head | None", HoptrioError], tuple[int, Sequence[tuple[bytes, bytes]], bytes]]
+
+_LOG = structlog.get_logger(__name__)
+_NOT_HTTP = "The request is not valid HTTP/1.1."
+#: A body of tiny chunks is parsed in turns, so that it cannot hold up the streams of others.
+_CHUNKS_A_TURN = 256
+
+
+class Exchange:
+    """One request and its response, as a handler sees it."""
+
+    __slots__ = ("_h11", "head", "writer")
+
+    def __init__(self, head: Head, writer: ResponseWriter, protocol: h11.Connection) -> None:
+        self.head = head
+        self.writer = writer
+        self._h11 = protocol
+        writer.body_read = type(protocol.next_event()) is h11.EndOfMessage
+
+    async def read_body(self, max_bytes: int = limits.BODY_BYTES_MAX) -> bytes:
+        """The whole request body; call it once, before `writer.start`. b"" if there is none.
+
+        A client that waits for ``100 Continue`` is told so now. Raises UnsupportedEncoding for a compressed body,
+        BodyTooLarge (at once for a declared length), BodyTooSlow after `limits.BODY_S` or a pause of
+        `limits.BODY_IDLE_S`, BadRequest for broken framing or a client that left. After any of these the response is
+        the connection's last.
+        """
+        if self.writer.body_read:
+            return b""
+        self._check_declared(max_bytes)
+        with trio.move_on_after(limits.BODY_S):
+            body = await self._collect(max_bytes)
+            self.writer.body_read = True
+            return body
+        raise BodyTooSlow("The request body took too long.")
+
+    def _check_declared(self, max_bytes: int) -> None:
+        encoding = (self.head.header("content-encoding") or "identity").strip().lower()
+        if encoding != "identity":
+            raise UnsupportedEncoding("Compressed request bodies are not accepted; send it without Content-Encoding.")
+        if int(self.head.header("content-length") or 0) > max_bytes:
+            raise _too_large(max_bytes)
+
+    async def _collect(self, max_bytes: int) -> bytes:
+        chunked = self.head.header("transfer-encoding") is not None
+        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
+        if not await reader.take_inbox():
+            await self.writer.ask_for_body()
+            while not await reader.take_inbox():
+                await self._receive()
+        return bytes(reader.body)
+
+    async def _receive(self) -> None:
+        try:
+            with trio.fail_after(limits.BODY_IDLE_S):
+                more = await self.writer.wire.receive()
+        except trio.TooSlowError:
+            raise BodyTooSlow("The request body paused for too long.") from None
+        except GONE:
+            more = False
+        if not more:
+            raise BadRequest("The connection ended inside the request body.")
+
+
+class _BodyReader:
+    """Feeds the inbox to h11 until the body's end, and gives back what lies behind it."""
+
+    def __init__(self, protocol: h11.Connection, wire: Wire, max_bytes: int, *, chunked: bool) -> None:
+        self.body = bytearray()
+        self._h11 = protocol
+        self._wire = wire
+        self._max_bytes = max_bytes
+        self._chunked = chunked
+        self._chunks = 0
+        self._tail = b""
+
+    async def take_inbox(self) -> bool:
+        """Use what has been received; True when the body is complete."""
+        inbox = self._wire.inbox
+        fed = self._tail + inbox
+        if inbox:
+            self._h11.receive_data(bytes(inbox))
+            inbox.clear()
+        while True:
+            event = self._next_event()
+            if type(event) is h11.Data:
+                await self._add(event)
+            elif type(event) is h11.EndOfMessage:
+                self._return_rest(fed)
+                return True
+            else:
+                self._tail = fed[-4:]
+                return False
+
+    def _next_event(self) -> object:
+        try:
+            return self._h11.next_event()
+        except h11.RemoteProtocolError:
+            raise BadRequest("The framing of the request body is broken.") from None
+
+    async def _add(self, event: h11.Data) -> None:
+        self.body += event.data
+        self._chunks += event.chunk_end
+        if len(self.body) > self._max_bytes:
+            raise _too_large(self._max_bytes)
+        if self._chunks > limits.CHUNKS_MAX:
+            raise BodyTooLarge("The request body has too many chunks.")
+        if self._chunks % _CHUNKS_A_TURN == _CHUNKS_A_TURN - 1:
+            await trio.lowlevel.checkpoint()
+
+    def _return_rest(self, fed: bytes) -> None:
+        """h11 ends a chunked body at a bare LF too, where a proxy in front may see no end: that is refused."""
+        rest = self._h11.trailing_data[0]
+        if self._chunked and not fed[: len(fed) - len(rest)].endswith(b"\r\n\r\n"):
+            raise BadRequest("The trailer of the request body does not end in CRLF.")
+        self._wire.inbox[:0] = rest
+
+
+async def serve_connection(
+    stream: trio.abc.Stream, handler: Handler, *, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
+) -> None:
+    """Serve one client until it or we close; `stream` is closed at the end, and must not be used by the caller.
+
+    `handler` answers one exchange after another. What it raises is answered here: a HoptrioError by `refuse`, a bug by
+    a 500, or an abort where a head is already out.
+    """
+    connection = _Connection(stream, handler, refuse, backlogs, drain)
+    try:
+        if await connection.handshake():
+            while await connection.serve_one():
+                pass
+    finally:
+        connection.drop()
+        with trio.CancelScope(shield=True):
+            await connection.wire.close()
+
+
+class _Connection:
+    __slots__ = ("_backlogs", "_drain", "_handler", "_refuse", "_served", "_writer", "wire")
+
+    def __init__(
+        self, stream: trio.abc.Stream, handler: Handler, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
+    ) -> None:
+        self.wire = Wire(stream)
+        self._handler = handler
+        self._refuse = refuse
+        self._backlogs = backlogs
+        self._drain = drain
+        self._served = False
+        self._writer: ResponseWriter | None = None
+
+    async def handshake(self) -> bool:
+        """TLS, if it is; False when it failed or took longer than a head may."""
+        with trio.move_on_after(limits.HEAD_S):
+            try:
+                await self.wire.handshake()
+            except GONE:
+                return False
+            return True
+        return False
+
+    async def serve_one(self) -> bool:
+        """Serve one request; True when another may follow on this connection."""
+        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES_MAX)
+        try:
+            head = await self._read_head(protocol)
+        except HoptrioError as error:
+            await self._answer(self._new_writer(protocol, None), None, error)
+        else:
+            if head is None:
+                return False
+            self._served = True
+            await self._handle(Exchange(head, self._new_writer(protocol, head), protocol))
+        return await self._reusable(protocol)
+
+    def _new_writer(self, protocol: h11.Connection, head: Head | None) -> ResponseWriter:
+        self._writer = ResponseWriter(
+            self.wire,
+            protocol,
+            self._backlogs,
+            self._drain,
+            head_only=head is not None and head.method == b"HEAD",
+            http10=head is not None and head.http_version == b"1.0",
+        )
+        return self._writer
+
+    async def _handle(self, exchange: Exchange) -> None:
+        writer = exchange.writer
+        try:
+            await self._handler(exchange)
+            error: HoptrioError | None = None
+        except HoptrioError as refused:
+            error = refused
+        except Exception as bug:
+            _LOG.error("handler_failed", error=type(bug).__name__, at=_where(bug))
+            error = Internal("The gateway failed to answer this request.")
+        if writer.ended or writer.gone or self.wire.closed:
+            return
+        await self._answer(writer, exchange.head, error or Internal("The gateway gave no answer to this request."))
+
+    async def _answer(self, writer: ResponseWriter, head: Head | None, error: HoptrioError) -> None:
+        if writer.head_written:
+            await writer.abort()
+        else:
+            await writer.respond(*self._refuse(head, error))
+
+    async def _reusable(self, protocol: h11.Connection) -> bool:
+        writer = self._writer
+        if writer is None or writer.gone or not writer.ended:
+            return False
+        if protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
+            return True
+        await closing.finish(self.wire)
+        return False
+
+    def drop(self) -> None:
+        """A body that is delimited by the close must not look complete when this connection ends before it."""
+        writer = self._writer
+        if writer is not None:
+            writer.forget()
+            if writer.close_delimited and not writer.ended:
+                self.wire.reset()
+
+    async def _read_head(self, protocol: h11.Connection) -> Head | None:
+        """The next head; None when the client has none to send. Raises a HoptrioError for one that is refused."""
+        if not self.wire.inbox and not await self._wait_for_request():
+            return None
+        with trio.move_on_after(limits.HEAD_S):
+            raw = await self._receive_head()
+            return None if raw is None else self._parse_head(protocol, raw)
+        raise BodyTooSlow("The request head took too long.")
+
+    async def _wait_for_request(self) -> bool:
+        """A fresh connection has a request on its way; one that was served is idle and closes at once on a drain."""
+        grace_s = 0.0 if self._served else limits.DRAIN_FRESH_S
+        with trio.move_on_after(limits.KEEPALIVE_IDLE_S) as scope:
+            self._drain.waits(scope, grace_s)
+            try:
+                return await self._receive()
+            finally:
+                self._drain.waits_no_more(scope)
+        return False
+
+    async def _receive_head(self) -> bytes | None:
+        inbox = self.wire.inbox
+        searched = 0
+        while True:
+            if inbox[:2] == b"\r\n":
+                # One empty line in front of a request is ignored (RFC 9112 section 2.2).
+                del inbox[:2]
+            end = find_head_end(inbox, searched)
+            if end is not None:
+                raw = bytes(inbox[:end])
+                del inbox[:end]
+                return raw
+            searched = len(inbox)
+            if not await self._receive():
+                return None
+
+    async def _receive(self) -> bool:
+        try:
+            return await self.wire.receive()
+        except GONE:
+            return False
+
+    def _parse_head(self, protocol: h11.Connection, raw: bytes) -> Head:
+        check_raw_head(raw)
+        try:
+            protocol.receive_data(raw)
+            request = protocol.next_event()
+        except h11.RemoteProtocolError:
+            raise BadRequest(_NOT_HTTP) from None
+        if not isinstance(request, h11.Request):
+            raise BadRequest(_NOT_HTTP)
+        return make_head(request.method, request.target, request.headers, request.http_version, self.wire.peer)
+
+
+def _where(bug: BaseException) -> list[str]:
+    """The innermost frames of a bug, without its message: that may quote a request."""
+    while isinstance(bug, BaseExceptionGroup):
+        bug = bug.exceptions[0]
+    frames = traceback.extract_tb(bug.__traceback__)[-6:]
+    return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {max_bytes} bytes.")

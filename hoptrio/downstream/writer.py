@@ -1,0 +1,312 @@
+"""Writer: one response to one client; implements `stream.ports.Writer`.
+
+The invariant is one order of bytes. While nothing waits and the transport is a plain socket, `write` hands bytes to the
+kernel at once: no await, no task switch. What the socket does not take joins the backlog, and from then on everything
+does until one task has emptied it. That task exists only while something waits, so an idle stream costs one task, the
+watch. On any other transport everything goes through the backlog.
+
+h11 writes the head and judges the end; the chunks between are framed here (0.3 us instead of 2), which h11 cannot tell
+from chunks of its own because its chunk writer keeps no state.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import h11
+import trio
+
+from hoptrio import limits
+from hoptrio.downstream import closing
+from hoptrio.downstream.backlog import fits
+from hoptrio.downstream.watch import watch
+from hoptrio.downstream.wire import GONE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hoptrio.downstream.backlog import BacklogTotal
+    from hoptrio.downstream.drain import Drain
+    from hoptrio.downstream.wire import Wire
+
+__all__ = ["ResponseWriter"]
+
+#: Taken from the backlog and offered to the transport in one go.
+_PIECE_BYTES = 64 * limits.KIB
+_CLOSE = (b"connection", b"close")
+_BODILESS = (204, 304)
+
+
+class ResponseWriter:
+    """The attributes and methods of `stream.ports.Writer`; `write`, `head` and `leave` belong to one task at a time."""
+
+    __slots__ = (
+        "_backlogs",
+        "_chunked",
+        "_drained",
+        "_draining",
+        "_ending",
+        "_h11",
+        "_head_only",
+        "_http10",
+        "_nursery",
+        "_open",
+        "_service",
+        "_waiting",
+        "_watch_ended",
+        "_watch_scope",
+        "blocked_since",
+        "body_read",
+        "close_delimited",
+        "ended",
+        "gone",
+        "half_closed",
+        "head_written",
+        "last_write_at",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        wire: Wire,
+        protocol: h11.Connection,
+        backlogs: BacklogTotal,
+        drain: Drain,
+        *,
+        head_only: bool,
+        http10: bool,
+    ) -> None:
+        """`protocol` has read the request's head. `head_only`: it was HEAD. `http10`: the client knows no chunks."""
+        self.wire = wire
+        self._head_only = head_only
+        self._http10 = http10
+        self.head_written = False
+        self.half_closed = False
+        self.gone = False
+        self.last_write_at = trio.current_time()
+        self.blocked_since: float | None = None
+        #: Set by the exchange: bytes of an unread body would be taken for the next request.
+        self.body_read = False
+        #: The body's end is the connection's (HTTP/1.0).
+        self.close_delimited = False
+        #: The response is complete, and delivered as far as the kernel.
+        self.ended = False
+        self._h11 = protocol
+        self._backlogs = backlogs
+        self._service = drain
+        self._waiting = bytearray()
+        self._nursery: trio.Nursery | None = None
+        #: False once nothing may be written: no body allowed, ended, aborted, or the client is gone.
+        self._open = True
+        self._chunked = False
+        self._ending = False
+        self._draining = False
+        self._drained: trio.Event | None = None
+        self._watch_scope: trio.CancelScope | None = None
+        self._watch_ended: trio.Event | None = None
+
+    async def ask_for_body(self) -> None:
+        """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
+        if self._open and self._h11.they_are_waiting_for_100_continue:
+            self._put(self._h11.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")))
+            await self._flush()
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Run the watch now, and the drain whenever something waits, in `nursery`."""
+        self._nursery = nursery
+        self._watch_scope = trio.CancelScope()
+        nursery.start_soon(self._watch, self._watch_scope)
+
+    async def _watch(self, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                await watch(self)
+        finally:
+            self._watch_scope = None
+            # While this task runs the nursery is open; from here on it may not be, and takes no task from us.
+            self._nursery = None
+            if self._watch_ended is not None:
+                self._watch_ended.set()
+
+    def head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Write the head of a streamed response."""
+        if not self._open:
+            return
+        self._put(self._head(status, headers))
+        has_body = self._has_body(status)
+        self._chunked = has_body and not self._http10
+        self.close_delimited = has_body and self._http10
+        self._open = has_body and not self.gone
+
+    def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+        self.head_written = True
+        last = self._service.draining or not self.body_read
+        fields = [*headers, _CLOSE] if last else list(headers)
+        return self._h11.send(h11.Response(status_code=status, headers=fields, reason=_reason(status)))
+
+    def _has_body(self, status: int) -> bool:
+        """Whether a body may follow; the answer to HEAD has only its head (RFC 9112 section 6.3)."""
+        return not self._head_only and status not in _BODILESS
+
+    def write(self, data: bytes) -> None:
+        """Write whole events."""
+        if not self._open or not data:
+            return
+        self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    def _put(self, data: bytes) -> None:
+        self.last_write_at = trio.current_time()
+        send_now = self.wire.send_now
+        if send_now is not None and not self._waiting:
+            try:
+                sent = send_now(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self.leave()
+                return
+            if sent == len(data):
+                return
+            data = data[sent:]
+        self._queue(data)
+
+    def _queue(self, data: bytes) -> None:
+        if not fits(len(self._waiting), len(data)):
+            self.leave()
+            return
+        self._waiting += data
+        if self.blocked_since is None:
+            self.blocked_since = self.last_write_at
+        self._backlogs.add(self, len(data))
+        if self._nursery is not None and not self._draining and not self.gone:
+            self._draining = True
+            self._nursery.start_soon(self._drain)
+
+    async def _drain(self) -> None:
+        """Empty the backlog. Runs at most once at a time."""
+        self._draining = True
+        try:
+            while self._waiting:
+                self._took(await self.wire.send(self._waiting[:_PIECE_BYTES]))
+        except GONE:
+            self.leave()
+        finally:
+            self._draining = False
+            if self._drained is not None:
+                self._drained.set()
+                self._drained = None
+            if self.wire.torn:
+                self.leave()
+
+    def _took(self, size: int) -> None:
+        if self.gone:
+            return
+        del self._waiting[:size]
+        self._backlogs.remove(self, size)
+        self.blocked_since = trio.current_time() if self._waiting else None
+
+    def leave(self) -> None:
+        """The client has left: drop the backlog and close its connection, at once where that is possible."""
+        if self.gone or self.ended:
+            return
+        self.gone = True
+        self.forget()
+        if not self.wire.reset() and self._nursery is not None:
+            self._nursery.start_soon(self.wire.close)
+
+    async def end(self) -> None:
+        """Deliver the backlog, then end the body cleanly. Returns early if the client is gone; gives up, and the client
+        is gone, when it takes nothing for `limits.WRITE_STALL_S`. Cancelled halfway, only an abort is possible."""
+        if self.gone or self._ending:
+            return
+        self._ending = True
+        tail = self._h11.send(h11.EndOfMessage())
+        if tail:
+            self._put(tail)
+        await self._complete()
+
+    async def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """A whole response with Content-Length. It has `limits.RESPOND_S` to be taken, or the client is gone."""
+        if not self._open:
+            return
+        self._ending = True
+        fields = list(headers)
+        if status not in _BODILESS:
+            fields.append((b"content-length", b"%d" % len(body)))
+        parts = [self._head(status, fields)]
+        if self._has_body(status):
+            parts += self._h11.send_with_data_passthrough(h11.Data(data=body)) or ()
+        self._h11.send(h11.EndOfMessage())
+        self._put(b"".join(parts))
+        with trio.move_on_after(limits.RESPOND_S):
+            await self._complete()
+            return
+        self.leave()
+
+    async def _complete(self) -> None:
+        self._open = False
+        await self._flush()
+        if self.gone:
+            return
+        self.ended = True
+        if self._h11.our_state is not h11.DONE:
+            try:
+                await self.wire.send_eof()
+            except GONE:
+                self.gone = True
+
+    async def _flush(self) -> None:
+        """Wait until nothing waits or the client is gone."""
+        while self._waiting:
+            since = self.blocked_since or self.last_write_at
+            with trio.move_on_at(since + limits.WRITE_STALL_S):
+                await self._drain_or_wait()
+            if self._waiting and self.blocked_since == since and trio.current_time() >= since + limits.WRITE_STALL_S:
+                self.leave()
+
+    async def _drain_or_wait(self) -> None:
+        if not self._draining:
+            await self._drain()
+            return
+        if self._drained is None:
+            self._drained = trio.Event()
+        await self._drained.wait()
+
+    async def abort(self) -> None:
+        """Deliver the backlog, then end so that no client can take the body for complete, and close. After an `end`
+        that was cut short the backlog holds the final chunk and is dropped."""
+        if self.gone or self.ended or self.wire.closed:
+            return
+        if self._ending:
+            self.leave()
+            return
+        self._open = False
+        await self._flush()
+        if self.gone:
+            return
+        await self._stop_watch()
+        await closing.truncate(self.wire, close_delimited=self.close_delimited)
+
+    def forget(self) -> None:
+        """The connection is over: what still waits is dropped."""
+        self._open = False
+        self._backlogs.remove(self, len(self._waiting))
+        self._waiting.clear()
+        self.blocked_since = None
+
+    async def _stop_watch(self) -> None:
+        """Two tasks cannot read one socket: the lingering read begins when the watch has ended."""
+        if self._watch_scope is not None:
+            self._watch_ended = trio.Event()
+            self._watch_scope.cancel()
+            await self._watch_ended.wait()
+
+
+@lru_cache
+def _reason(status: int) -> bytes:
+    try:
+        return HTTPStatus(status).phrase.encode("ascii")
+    except ValueError:
+        return b""
