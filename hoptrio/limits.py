@@ -132,11 +132,23 @@ PROVIDER_MESSAGE_CHARS_MAX = 2_000
 COMMIT_OPS_MAX = 256
 #: Operations waiting for the writer; beyond it a hold is refused with 503 (settlements are never refused).
 LEDGER_QUEUE_MAX = 4_096
+#: Pause before a failed commit is tried again; it doubles from the one to the other.
+LEDGER_RETRY_MIN_S = 0.05
+LEDGER_RETRY_MAX_S = 1.0
+#: SQLite itself waits this long for another process's lock, in the writer thread and (reads) on the event loop.
+SQLITE_BUSY_S = 1.0
+SQLITE_READ_BUSY_S = 0.1
+#: Characters of an account name.
+NAME_CHARS_MAX = 200
+#: Records of refused requests that wait to be kept; beyond it they are dropped.
+LEDGER_NOTES_MAX = 1_024
 #: A hold that is not committed by then is refused with 503.
 HOLD_S = 5.0
 #: An owner that has not renewed its lease for this long is dead, and its holds are orphans.
 LEASE_S = 15.0
 LEASE_RENEW_S = 5.0
+#: Names of owners without open holds are forgotten a day after their last renewal.
+OWNER_KEPT_MS = 86_400_000
 SWEEP_S = 5.0
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60

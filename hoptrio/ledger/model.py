@@ -14,10 +14,16 @@ import msgspec
 __all__ = [
     "Account",
     "ApiKey",
+    "Entry",
+    "EntryKind",
     "Hold",
     "HoldRefusal",
     "HoldRefused",
+    "HoldRow",
+    "HoldState",
+    "OwnerRow",
     "Placed",
+    "RequestFilter",
     "RequestRecord",
     "Resolution",
     "Resolved",
@@ -147,3 +153,86 @@ class Resolved(msgspec.Struct, frozen=True):
     first: bool
     charge_nanos: int
     flags: tuple[str, ...] = ()
+
+
+class HoldState(StrEnum):
+    """Where a hold stands; the only transitions are OPEN to one of the others, once."""
+
+    OPEN = "open"
+    CAPTURED = "captured"
+    RELEASED = "released"
+
+
+class HoldRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A hold as the ledger keeps it. `charge_nanos` is what was taken, by a late capture too (`late`)."""
+
+    id: str
+    request_id: str
+    account_id: str
+    key_id: str
+    amount_nanos: int
+    prices: str
+    owner: str
+    supplier: str
+    revenue_share_nanos: int
+    state: HoldState
+    #: Why it was released: a `contract.Reason`, or "operator" for one released by hand.
+    reason: str | None
+    charge_nanos: int
+    late: bool
+    created_at_ms: int
+    resolved_at_ms: int | None
+
+
+class EntryKind(StrEnum):
+    """What an entry records. The two kinds with a memo alone move no balance."""
+
+    DEPOSIT = "deposit"
+    ADJUST = "adjust"
+    CAPTURE = "capture"
+    #: Memo: what returned to the account.
+    RELEASE = "release"
+    LATE_CAPTURE = "late_capture"
+    #: Memo: what a late capture was due and could not take.
+    UNCOLLECTED = "uncollected"
+    #: A supplier's part of a capture. What is left of the capture is the platform's.
+    SHARE = "share"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an account's history; a balance is the sum of its `amount_nanos`, in the order of `seq`."""
+
+    seq: int
+    at_ms: int
+    account_id: str
+    kind: EntryKind
+    #: Signed change of the balance.
+    amount_nanos: int
+    #: An amount that moves no balance: what a capture or release returned, what could not be collected.
+    memo_nanos: int = 0
+    hold_id: str | None = None
+    why: str = ""
+    #: The caller's own id of a deposit or adjustment, so that a repeated one is applied once.
+    ref: str | None = None
+
+
+class OwnerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A gateway process that places holds. `beat` grows with every renewal of its lease."""
+
+    id: str
+    beat: int
+    renewed_at_ms: int
+    open_holds: int = 0
+
+
+class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests to list, newest first; None = any. `since_ms` is inclusive, `until_ms` exclusive."""
+
+    account_id: str | None = None
+    key_id: str | None = None
+    model: str | None = None
+    state: str | None = None
+    client_request_id: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    limit: int = 50

@@ -1,0 +1,418 @@
+"""The ledger as the rest of the gateway sees it: `open_ledger` (durable) and `memory_ledger` (for the mock clock).
+
+Every change is a value (`operations`) that goes through one writer (`writer`) into one store (`store`); this file owns
+the waiting: how long a caller waits, and what holds when it stopped. The waits are shielded, since a queued operation
+outlives its cancelled caller: whoever calls `place` learns what became of it, cancelled or not.
+
+Invariants: `place` that raises has placed nothing that stays; `settle` that returns a `Resolved` is durable, and one
+that returns None goes on until it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.errors import HoptrioError, LedgerUnavailable
+from hoptrio.ledger.audit import AuditReport, audit
+from hoptrio.ledger.memory import MemoryStore, wall_ms
+from hoptrio.ledger.model import (
+    Account,
+    ApiKey,
+    Entry,
+    EntryKind,
+    Hold,
+    HoldRefused,
+    HoldRow,
+    OwnerRow,
+    Placed,
+    RequestFilter,
+    RequestRecord,
+    Resolution,
+    Resolved,
+)
+from hoptrio.ledger.operations import (
+    CreateAccount,
+    CreateKey,
+    Move,
+    Note,
+    Operation,
+    Ping,
+    Release,
+    Renew,
+    RevokeKey,
+    SetDisabled,
+)
+from hoptrio.ledger.recover import Sweep
+from hoptrio.ledger.rules import OPERATOR
+from hoptrio.ledger.sqlite import SqliteStore
+from hoptrio.ledger.store import Store, StoreUnavailable
+from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+__all__ = ["Ledger", "memory_ledger", "open_ledger"]
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def open_ledger(
+    url: str, *, owner: str | None = None, now_ms: Callable[[], int] = wall_ms
+) -> AsyncIterator[Ledger]:
+    """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
+
+    `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
+    places none. On leaving, everything queued is applied first, for at most `limits.SETTLE_S`.
+
+    Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
+    """
+    path = _sqlite_path(url)
+    try:
+        store = await trio.to_thread.run_sync(SqliteStore, path, now_ms)
+    except StoreUnavailable as error:
+        raise LedgerUnavailable(str(error)) from error
+    ledger = Ledger(store, ThreadWriter(store), owner)
+    try:
+        await ledger.renew()
+        yield ledger
+    finally:
+        with trio.CancelScope(shield=True):
+            await ledger.close()
+
+
+@asynccontextmanager
+async def memory_ledger(
+    store: MemoryStore | None = None, *, owner: str | None = "test", now_ms: Callable[[], int] = wall_ms
+) -> AsyncIterator[Ledger]:
+    """A ledger without threads and files. Several may share one `store`, as processes share a database."""
+    store = store or MemoryStore(now_ms)
+    writer = InlineWriter(store)
+    ledger = Ledger(store, writer, owner)
+    async with trio.open_nursery() as nursery:
+        # The writer outlives the callers that it serves: those are shielded while they settle, so it must be too.
+        scope = await nursery.start(_run_shielded, writer)
+        try:
+            await ledger.renew()
+            yield ledger
+        finally:
+            await ledger.close()
+            scope.cancel()
+
+
+async def _run_shielded(
+    writer: InlineWriter, *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.CancelScope(shield=True) as scope:
+        task_status.started(scope)
+        await writer.run()
+
+
+def _sqlite_path(url: str) -> str:
+    scheme, separator, path = url.partition(":///")
+    if scheme != "sqlite" or not separator or not path:
+        raise ValueError("the ledger's url is not of the form sqlite:///FILE")
+    return path
+
+
+class Ledger:
+    """One open ledger. All methods belong to the event loop; those without ``async`` return at once."""
+
+    def __init__(self, store: Store, writer: Writer, owner: str | None) -> None:
+        self._store = store
+        self._writer = writer
+        self._notes = 0
+        #: The name for `Hold.owner`; None = this process places no holds.
+        self.owner = owner
+
+    # -- the request path ---------------------------------------------------------------------------------------------
+
+    async def place(self, hold: Hold) -> Placed | HoldRefused:
+        """Place a hold; durable when it returns. Never raises Cancelled: see the module.
+
+        Raises LedgerUnavailable when the ledger cannot be written, is too busy, or takes longer than `limits.HOLD_S`;
+        should the hold be committed after all, it is released at once. ValueError for a negative amount.
+        """
+        if hold.amount_nanos < 0:
+            raise ValueError("a hold cannot be negative")
+        if self._writer.backlog >= limits.LEDGER_QUEUE_MAX:
+            raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
+        ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
+        if ticket.abandoned:
+            raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
+        return _raised(ticket.answer)  # type: ignore[no-any-return]
+
+    async def settle(self, resolution: Resolution) -> Resolved | None:
+        """Resolve a hold; durable when it returns a Resolved. Never raises Cancelled.
+
+        None: not confirmed within `limits.SETTLE_S`, and still being tried. Repeating it is harmless (`first` False).
+        Raises NotFound for a capture of a hold that was never placed, ValueError for a negative amount.
+        """
+        if resolution.capture_nanos is not None and resolution.capture_nanos < 0:
+            raise ValueError("a capture cannot be negative")
+        return _raised((await self._ask(resolution, limits.SETTLE_S)).answer)  # type: ignore[no-any-return]
+
+    def note(self, record: RequestRecord) -> None:
+        """Keep the record of a refused request: best effort, with the next commit; dropped when too many wait."""
+        if self._notes < limits.LEDGER_NOTES_MAX:
+            self._notes += 1
+            self._writer.submit(Ticket(Note(record), self._noted))
+
+    def _noted(self, ticket: Ticket) -> None:
+        self._notes -= 1
+
+    def _void_if_placed(self, ticket: Ticket) -> None:
+        if isinstance(ticket.answer, Placed) and isinstance(ticket.operation, Hold):
+            release = Release(ticket.operation.id, Reason.NOT_DISPATCHED.value)
+            self._writer.submit(Ticket(release, _ignore))
+
+    def find_key(self, secret: str) -> ApiKey | None:
+        """The key with this secret and its account as they stand, revoked and expired ones too; None = no such key.
+
+        Read on the loop on a connection of its own (some 20 us): it sees whatever any process committed before, and
+        no writer can block it. Raises LedgerUnavailable.
+        """
+        return self._now(self._store.find_key, _hash(secret))
+
+    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None:
+        """(account id, channel) of the request whose answer had this provider-side id; None = none had."""
+        return self._now(self._store.owner_of, provider_id)
+
+    def request(self, request_id: str) -> RequestRecord | None:
+        """The request's record, or None."""
+        return self._now(self._store.request, request_id)
+
+    def hold(self, hold_id: str) -> HoldRow | None:
+        """The hold as it stands, or None."""
+        return self._now(self._store.hold, hold_id)
+
+    def account(self, name_or_id: str) -> Account | None:
+        """The account as it stands, or None."""
+        return self._now(self._store.account, name_or_id)
+
+    # -- accounts and keys --------------------------------------------------------------------------------------------
+
+    async def create_account(self, name: str, deposit_nanos: int = 0) -> Account:
+        """Open an account. Raises Conflict if the name is taken, ValueError for a bad name or amount."""
+        if not 0 < len(name) <= limits.NAME_CHARS_MAX or not name.isprintable() or deposit_nanos < 0:
+            raise ValueError("an account needs a printable name and a deposit of at least 0")
+        account_id = f"acct_{secrets.token_hex(12)}"
+        create = CreateAccount(id=account_id, name=name, deposit_nanos=deposit_nanos, ref=_ref())
+        return await self._change(create)  # type: ignore[no-any-return]
+
+    async def deposit(self, account: str, amount_nanos: int, why: str = "") -> Account:
+        """Pay in. Raises NotFound, ValueError for an amount that is not above 0."""
+        if amount_nanos <= 0:
+            raise ValueError("a deposit is above 0")
+        return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why)
+
+    async def adjust(self, account: str, amount_nanos: int, why: str) -> Account:
+        """Correct a balance, up or down. Raises NotFound, InsufficientBalance if less than what is held would be left,
+        ValueError without a reason."""
+        if not why.strip() or not amount_nanos:
+            raise ValueError("an adjustment needs an amount and a reason")
+        return await self._move(account, EntryKind.ADJUST, amount_nanos, why)
+
+    async def _move(self, account: str, kind: EntryKind, amount_nanos: int, why: str) -> Account:
+        move = Move(ref=_ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
+        return await self._change(move)  # type: ignore[no-any-return]
+
+    async def disable(self, account: str, *, disabled: bool = True) -> Account:
+        """Refuse every new hold of the account from now on, or no more. Raises NotFound."""
+        return await self._change(SetDisabled(account, disabled))  # type: ignore[no-any-return]
+
+    async def create_key(
+        self,
+        account: str,
+        *,
+        secret: str | None = None,
+        contract: str | None = None,
+        max_streams: int | None = None,
+        rpm: int | None = None,
+        budget_nanos: int | None = None,
+        budget_per: str | None = None,
+        expires_at_ms: int | None = None,
+        models: Sequence[str] = (),
+    ) -> tuple[ApiKey, str]:
+        """A new key and its secret, which is stored as a hash only. `budget_per` is "day" or "month" (UTC).
+
+        Raises NotFound for the account, Conflict if `secret` is in use, ValueError for a budget without its period.
+        """
+        if (budget_nanos is None) != (budget_per is None) or budget_per not in (None, "day", "month"):
+            raise ValueError("a budget needs a period, day or month")
+        secret = secret or f"sk-{secrets.token_urlsafe(32)}"
+        create = CreateKey(
+            id=f"key_{secrets.token_hex(8)}",
+            secret_hash=_hash(secret),
+            account=account,
+            contract=contract,
+            max_streams=max_streams,
+            rpm=rpm,
+            budget_nanos=budget_nanos,
+            budget_per=budget_per,
+            expires_at_ms=expires_at_ms,
+            models=tuple(models),
+        )
+        return await self._change(create), secret
+
+    async def revoke_key(self, key_id: str) -> ApiKey:
+        """Refuse the key from now on; its running streams go on. Raises NotFound."""
+        return await self._change(RevokeKey(key_id))  # type: ignore[no-any-return]
+
+    async def release(self, hold_id: str, why: str) -> Resolved | None:
+        """Release a stuck hold by hand; None = there is no such hold. Raises ValueError without a reason."""
+        if not why.strip():
+            raise ValueError("a release by hand needs a reason")
+        return (await self.release_all([Release(hold_id, OPERATOR, why)]))[0]
+
+    # -- lists --------------------------------------------------------------------------------------------------------
+
+    async def requests(self, where: RequestFilter) -> list[RequestRecord]:
+        """The newest requests that match."""
+        return await self._later(self._store.requests, where)
+
+    async def accounts(self) -> list[Account]:
+        """Every account, by name."""
+        return await self._later(self._store.accounts)
+
+    async def keys(self, account_id: str | None = None) -> list[ApiKey]:
+        """Every key (of one account), oldest first."""
+        return await self._later(self._store.keys, account_id)
+
+    async def entries(self, account_id: str, *, after_seq: int = 0, limit: int = 100) -> list[Entry]:
+        """An account's entries behind `after_seq`, oldest first."""
+        return await self._later(self._store.entries, account_id, after_seq, limit)
+
+    async def open_holds(self, owner: str | None = None) -> list[HoldRow]:
+        """The open holds (of one owner)."""
+        return await self._later(self._store.open_holds, owner)
+
+    async def owners(self) -> list[OwnerRow]:
+        """Every process with a lease or an open hold."""
+        return await self._later(self._store.owners)
+
+    async def audit(self) -> AuditReport:
+        """Recompute everything from the entries (`audit.audit`)."""
+        return await self._later(self._audit)
+
+    def _audit(self) -> AuditReport:
+        with self._store.books() as books:
+            return audit(books)
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def reachable(self) -> bool:
+        """False from a commit that failed until one that succeeds."""
+        return self._writer.reachable
+
+    async def ping(self, timeout_s: float = 1.0) -> bool:
+        """Can the ledger be written now? An empty transaction through the writer, which costs no disk flush."""
+        ticket = await self._ask(Ping(), timeout_s)
+        return not ticket.abandoned and not isinstance(ticket.answer, HoptrioError)
+
+    async def renew(self) -> None:
+        """Renew the lease of `owner`; it lasts `limits.LEASE_S`. Raises LedgerUnavailable."""
+        if self.owner is not None:
+            await self._change(Renew(self.owner))
+
+    async def run_sweep(self) -> None:
+        """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""
+        await Sweep(self).run()
+
+    async def release_all(self, releases: Sequence[Release]) -> list[Resolved | None]:
+        """Apply releases in as few commits as may be; the answers in their order.
+
+        Raises LedgerUnavailable if some are not confirmed within `limits.SETTLE_S`; they go on being tried.
+        """
+        tickets: dict[int, Ticket] = {}
+
+        async def release(i: int) -> None:
+            tickets[i] = await self._ask(releases[i], limits.SETTLE_S)
+
+        for start in range(0, len(releases), limits.COMMIT_OPS_MAX):
+            async with trio.open_nursery() as nursery:
+                for i in range(start, min(start + limits.COMMIT_OPS_MAX, len(releases))):
+                    nursery.start_soon(release, i)
+        if any(ticket.abandoned for ticket in tickets.values()):
+            raise LedgerUnavailable("the ledger did not confirm in time")
+        return [_raised(tickets[i].answer) for i in range(len(releases))]
+
+    async def close(self) -> None:
+        """Apply what is queued, then close the store. Nothing may be asked afterwards."""
+        await self._writer.close()
+        await self._later(self._store.close)
+
+    # -- how it is asked ----------------------------------------------------------------------------------------------
+
+    async def _ask(self, operation: Operation, wait_s: float, late: Callable[[Ticket], None] | None = None) -> Ticket:
+        """The ticket, answered, or `abandoned` after `wait_s`; from then on `late` takes the answer when it comes."""
+        answered = trio.Event()
+
+        def done(ticket: Ticket) -> None:
+            if not ticket.abandoned:
+                answered.set()
+            elif late is not None:
+                late(ticket)
+
+        ticket = Ticket(operation, done)
+        self._writer.submit(ticket)
+        with trio.move_on_after(wait_s, shield=True):
+            await answered.wait()
+        ticket.abandoned = not answered.is_set()
+        return ticket
+
+    async def _change(self, operation: Operation) -> Any:
+        """Apply an operator's change, and be certain whether it happened.
+
+        After `limits.HOLD_S` the writer is asked to drop it, and the wait goes on for whether it could.
+        """
+        answered = trio.Event()
+        ticket = Ticket(operation, lambda _: answered.set())
+        self._writer.submit(ticket)
+        with trio.move_on_after(limits.HOLD_S, shield=True):
+            await answered.wait()
+        ticket.abandoned = True
+        with trio.move_on_after(limits.SETTLE_S, shield=True):
+            await answered.wait()
+        if not answered.is_set():
+            raise LedgerUnavailable("the ledger does not answer; whether the change was made is not known")
+        return _raised(ticket.answer)
+
+    def _now(self, read: Callable[..., T], *args: Any) -> T:
+        try:
+            return read(*args)
+        except StoreUnavailable as error:
+            raise LedgerUnavailable("the ledger cannot be read now") from error
+
+    async def _later(self, read: Callable[..., T], *args: Any) -> T:
+        if self._store.inline:
+            await trio.lowlevel.checkpoint()
+            return self._now(read, *args)
+        return await trio.to_thread.run_sync(self._now, read, *args)
+
+
+def _raised(answer: Any) -> Any:
+    if isinstance(answer, HoptrioError):
+        raise answer
+    return answer
+
+
+def _ignore(ticket: Ticket) -> None:
+    pass
+
+
+def _hash(secret: str) -> str:
+    """Secrets are 256 random bits, so a plain hash cannot be reversed by guessing; a fixed one is for the demo."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _ref() -> str:
+    return secrets.token_hex(16)

@@ -1,0 +1,109 @@
+"""Everything that changes the ledger, as values: a store applies a list of these in one durable transaction.
+
+`model.Hold` and `model.Resolution` are operations too. Ids and references are made by the caller, so that an operation
+whose answer was lost can be repeated, or made void, without knowing whether it happened.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hoptrio.ledger.model import EntryKind, Hold, RequestRecord, Resolution
+
+__all__ = [
+    "CreateAccount",
+    "CreateKey",
+    "Move",
+    "Note",
+    "Operation",
+    "Ping",
+    "Release",
+    "Renew",
+    "RevokeKey",
+    "SetDisabled",
+    "is_owed",
+]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Keep the record of a request that held nothing. Answer: None."""
+
+    record: RequestRecord
+
+
+class Release(msgspec.Struct, frozen=True):
+    """Release a hold without its gateway: an orphan, one by hand, or one whose answer came too late.
+
+    Answer: `Resolved`, or None if there is no such hold.
+    """
+
+    hold_id: str
+    reason: str
+    why: str = ""
+
+
+class CreateAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer: `Account`, or `Conflict` if the name is taken."""
+
+    id: str
+    name: str
+    deposit_nanos: int
+    ref: str
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A deposit or an adjustment. Answer: `Account`, `NotFound`, or `InsufficientBalance` below what is held."""
+
+    ref: str
+    account: str
+    kind: EntryKind
+    amount_nanos: int
+    why: str
+
+
+class SetDisabled(msgspec.Struct, frozen=True):
+    """Answer: `Account`, or `NotFound`."""
+
+    account: str
+    disabled: bool
+
+
+class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if the secret or id is in use."""
+
+    id: str
+    secret_hash: str
+    account: str
+    contract: str | None = None
+    max_streams: int | None = None
+    rpm: int | None = None
+    budget_nanos: int | None = None
+    budget_per: str | None = None
+    expires_at_ms: int | None = None
+    models: tuple[str, ...] = ()
+
+
+class RevokeKey(msgspec.Struct, frozen=True):
+    """Answer: `ApiKey`, or `NotFound`."""
+
+    id: str
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """Renew an owner's lease, or begin it. Answer: None."""
+
+    owner: str
+
+
+class Ping(msgspec.Struct, frozen=True):
+    """An empty transaction: can the ledger be written? Answer: None."""
+
+
+Operation = (
+    Hold | Resolution | Release | Note | CreateAccount | Move | SetDisabled | CreateKey | RevokeKey | Renew | Ping
+)
+
+
+def is_owed(operation: Operation) -> bool:
+    """True for what must happen however long it takes: it is tried again until it is done."""
+    return isinstance(operation, Resolution | Release)

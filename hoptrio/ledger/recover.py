@@ -1,0 +1,73 @@
+"""Orphans: open holds whose gateway is dead are released, those of a live one never.
+
+An owner is dead when its machine proves it (`owner.fate`), or when this process has watched its lease stand still for
+`limits.LEASE_S`. Only what was watched counts: no two clocks are ever compared, so neither skew between nodes nor a
+clock that jumps can kill anyone. Whenever the ledger could not be reached all watching starts anew, since the others
+could not renew either; hence an outage gives every owner one whole lease before it is called dead (contract page).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.errors import LedgerUnavailable
+from hoptrio.ledger.operations import Release
+from hoptrio.ledger.owner import Fate, fate
+
+if TYPE_CHECKING:
+    from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.model import OwnerRow
+
+__all__ = ["Sweep", "recover"]
+
+
+async def recover(ledger: Ledger) -> int:
+    """One look at start: release the holds of owners that this machine proves dead. How many were released."""
+    return await Sweep(ledger).once()
+
+
+class Sweep:
+    """Renews the lease of its own ledger's owner and releases the holds of dead ones."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        #: Owner -> (its last beat seen, trio time when that beat was first seen).
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    async def run(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await self.once()
+            await trio.sleep(min(limits.LEASE_RENEW_S, limits.SWEEP_S))
+
+    async def once(self) -> int:
+        """Renew, then look at every owner; the number of holds released."""
+        try:
+            await self._ledger.renew()
+            owners = await self._ledger.owners()
+            self._seen = {owner.id: self._watch(owner) for owner in owners}
+            dead = [owner.id for owner in owners if owner.open_holds and self._is_dead(owner)]
+            return sum([await self._release(owner) for owner in dead])
+        except LedgerUnavailable:
+            self._seen.clear()
+            return 0
+
+    def _watch(self, owner: OwnerRow) -> tuple[int, float]:
+        beat, since = self._seen.get(owner.id, (None, 0.0))
+        return (owner.beat, since) if beat == owner.beat else (owner.beat, trio.current_time())
+
+    def _is_dead(self, owner: OwnerRow) -> bool:
+        if owner.id == self._ledger.owner:
+            return False
+        known = fate(owner.id)
+        stood_still = trio.current_time() - self._seen[owner.id][1] >= limits.LEASE_S
+        return known is Fate.DEAD or (known is Fate.UNKNOWN and stood_still)
+
+    async def _release(self, owner: str) -> int:
+        holds = await self._ledger.open_holds(owner)
+        answers = await self._ledger.release_all([Release(hold.id, Reason.ORPHANED.value) for hold in holds])
+        return sum(answer is not None and answer.first for answer in answers)

@@ -1,0 +1,108 @@
+"""What may be held and what becomes of a hold, pure: every store decides by these functions inside its transaction.
+
+Invariants: refusals are judged in the order of `HoldRefusal`; a charge never exceeds its hold; a hold is resolved once;
+evidence that comes after a hold was taken from a dead owner takes what is available and never more ("Late capture",
+contract page).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from hoptrio.contract import Reason
+from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed
+from hoptrio.money import share_nanos
+
+__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge"]
+
+#: The reason of a hold that was released by hand.
+OPERATOR = "operator"
+#: Releases that were made without its gateway: evidence may still come for these.
+_WITHOUT_GATEWAY = frozenset({Reason.ORPHANED.value, OPERATOR})
+
+
+class KeyUse(NamedTuple):
+    """What a key uses of its limits now; only asked for when it has any."""
+
+    open_streams: int = 0
+    held_nanos: int = 0
+    #: Captured in the budget's current period.
+    spent_nanos: int = 0
+
+
+def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Placed | HoldRefused:
+    """Place or refuse a hold of `amount_nanos` for `key` (None = there is no such key)."""
+    if key is None or key.revoked:
+        return HoldRefused(HoldRefusal.KEY_REVOKED)
+    if key.expires_at_ms is not None and key.expires_at_ms <= now_ms:
+        return HoldRefused(HoldRefusal.KEY_EXPIRED)
+    if key.account.disabled:
+        return HoldRefused(HoldRefusal.ACCOUNT_DISABLED)
+    if key.max_streams is not None and use.open_streams >= key.max_streams:
+        return HoldRefused(HoldRefusal.MAX_STREAMS)
+    if key.budget_nanos is not None:
+        left = key.budget_nanos - use.spent_nanos - use.held_nanos
+        if amount_nanos > left:
+            return HoldRefused(HoldRefusal.BUDGET, max(left, 0))
+    available = key.account.available_nanos
+    if amount_nanos > available:
+        return HoldRefused(HoldRefusal.BALANCE, available)
+    return Placed(available - amount_nanos)
+
+
+class Effect(NamedTuple):
+    """What a resolution changes. `kind` None = nothing: the hold was resolved before."""
+
+    kind: EntryKind | None
+    state: HoldState
+    charge_nanos: int
+    #: What leaves the account's `held_nanos`: the hold, or nothing if it was open no more.
+    unheld_nanos: int = 0
+    returned_nanos: int = 0
+    uncollected_nanos: int = 0
+    share_nanos: int = 0
+    flags: tuple[str, ...] = ()
+
+
+def decide(hold: HoldRow, capture_nanos: int | None, available_nanos: int) -> Effect:
+    """What a capture of `capture_nanos`, or a release if None, does to `hold` as it stands.
+
+    `available_nanos` is what the account could pay a late capture with. A capture beyond the hold takes the hold, with
+    the flag ``clamped``.
+    """
+    due = None if capture_nanos is None else min(capture_nanos, hold.amount_nanos)
+    if hold.state is HoldState.OPEN:
+        return _first(hold, due, clamped=capture_nanos is not None and capture_nanos > hold.amount_nanos)
+    late = hold.state is HoldState.RELEASED and hold.reason in _WITHOUT_GATEWAY and not hold.late
+    if late and due is not None:
+        taken = min(due, max(available_nanos, 0))
+        return Effect(
+            EntryKind.LATE_CAPTURE,
+            HoldState.RELEASED,
+            taken,
+            uncollected_nanos=due - taken,
+            share_nanos=share_nanos(taken, hold.revenue_share_nanos),
+            flags=("late_capture",),
+        )
+    return Effect(None, hold.state, hold.charge_nanos, flags=("late_capture",) if hold.late else ())
+
+
+def _first(hold: HoldRow, due: int | None, *, clamped: bool) -> Effect:
+    if due is None:
+        return Effect(EntryKind.RELEASE, HoldState.RELEASED, 0, hold.amount_nanos, returned_nanos=hold.amount_nanos)
+    return Effect(
+        EntryKind.CAPTURE,
+        HoldState.CAPTURED,
+        due,
+        unheld_nanos=hold.amount_nanos,
+        returned_nanos=hold.amount_nanos - due,
+        share_nanos=share_nanos(due, hold.revenue_share_nanos),
+        flags=("clamped",) if clamped else (),
+    )
+
+
+def budget_period(per: str, now_ms: int) -> str:
+    """The name of the budget's current period in UTC: ``2026-11-30`` for "day", ``2026-11`` for "month"."""
+    day = datetime.fromtimestamp(now_ms / 1000, UTC).date().isoformat()
+    return day if per == "day" else day[:7]

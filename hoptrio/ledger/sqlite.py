@@ -1,0 +1,264 @@
+"""The embedded ledger: one SQLite file in WAL mode, readable by its owner alone.
+
+``synchronous=FULL``, so a committed transaction survives a power cut: with group commit NORMAL gains nothing. Three
+kinds of connection: one writes (the writer thread), one makes the event loop's point reads, and each scan opens its
+own. In WAL mode readers see the last commit of any process and wait for no writer. Several processes may share the
+file: a writer that finds it locked waits `limits.SQLITE_BUSY_S`, then says so, and is tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hoptrio import limits
+from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+from hoptrio.ledger.schema import versions
+from hoptrio.ledger.sqlite_changes import Changes
+from hoptrio.ledger.sqlite_rows import (
+    ACCOUNT,
+    ENTRY,
+    HOLD,
+    KEY,
+    REQUEST,
+    account_of,
+    entry_of,
+    hold_of,
+    key_of,
+    record_of,
+)
+from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hoptrio.ledger.operations import Operation
+
+__all__ = ["SqliteStore"]
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+#: Primary result codes that speak of the disk or another process and not of the statement.
+_UNAVAILABLE = _BUSY | {
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_READONLY,
+}
+_KEYS = f"SELECT {KEY} FROM api_keys k JOIN accounts a ON a.id = k.account_id"
+_OWNERS = (
+    "SELECT o.id, o.beat, o.renewed_at_ms, (SELECT count(*) FROM holds WHERE state = 'open' AND owner = o.id)"
+    " FROM owners o UNION ALL SELECT owner, 0, 0, count(*) FROM holds WHERE state = 'open'"
+    " AND owner NOT IN (SELECT id FROM owners) GROUP BY owner ORDER BY 1"
+)
+
+
+class SqliteStore:
+    """`store.Store` over one file."""
+
+    inline = False
+
+    def __init__(self, path: str, now_ms: Callable[[], int]) -> None:
+        """Open the file, created and migrated as needed. Raises StoreUnavailable."""
+        self._path = Path(path).absolute()
+        self._now_ms = now_ms
+        with _mapped():
+            # SQLite gives its WAL files the mode of the database.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            with closing(self._connect(limits.HOLD_S)) as connection:
+                _migrate(connection, now_ms)
+            self._writing: sqlite3.Connection | None = None
+            self._reading = self._connect(limits.SQLITE_READ_BUSY_S, query_only=True)
+
+    def _connect(self, busy_s: float, *, query_only: bool = False) -> sqlite3.Connection:
+        # mode=rw: a file that was taken away must not be replaced by an empty one.
+        connection = sqlite3.connect(
+            f"{self._path.as_uri()}?mode=rw", uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA query_only = {query_only:d}")
+        return connection
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def apply(self, operations: Sequence[Operation]) -> list[Any]:
+        """See `store.Store`."""
+        committing = False
+        try:
+            connection = self._writer()
+            connection.execute("BEGIN IMMEDIATE")
+            answers = self._changes.apply(operations)
+            committing = True
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back(error)
+            if isinstance(error, sqlite3.Error) and _primary(error) in _UNAVAILABLE:
+                raise StoreUnavailable(str(error), busy=_primary(error) in _BUSY, uncertain=committing) from error
+            raise
+        return answers
+
+    def _writer(self) -> sqlite3.Connection:
+        if self._writing is None:
+            self._writing = self._connect(limits.SQLITE_BUSY_S)
+            self._changes = Changes(self._writing, self._now_ms)
+        return self._writing
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Undo the transaction; after anything but a lock the connection is not trusted again."""
+        connection = self._writing
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            keep = isinstance(error, sqlite3.Error) and _primary(error) in _BUSY
+        except sqlite3.Error:
+            keep = False
+        if not keep:
+            self._writing = None
+            connection.close()
+
+    # -- point reads --------------------------------------------------------------------------------------------------
+
+    def _one(self, sql: str, *values: Any) -> Any:
+        with _mapped():
+            return self._reading.execute(sql, values).fetchone()
+
+    def find_key(self, secret_hash: str) -> ApiKey | None:
+        row = self._one(_KEYS + " WHERE k.secret_hash = ?", secret_hash)
+        return None if row is None else key_of(row)
+
+    def request(self, request_id: str) -> RequestRecord | None:
+        row = self._one(f"SELECT {REQUEST} FROM requests WHERE id = ?", request_id)
+        return None if row is None else record_of(row)
+
+    def account(self, name_or_id: str) -> Account | None:
+        where = "WHERE a.id = ?1 OR a.name = ?1 ORDER BY a.id <> ?1 LIMIT 1"
+        row = self._one(f"SELECT {ACCOUNT} FROM accounts a {where}", name_or_id)
+        return None if row is None else account_of(row)
+
+    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None:
+        row = self._one("SELECT account_id, channel FROM provider_ids WHERE id = ?", provider_id)
+        return None if row is None else (row[0], row[1])
+
+    def hold(self, hold_id: str) -> HoldRow | None:
+        row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = ?", hold_id)
+        return None if row is None else hold_of(row)
+
+    # -- scans --------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _scan(self) -> Iterator[sqlite3.Connection]:
+        with _mapped(), closing(self._connect(limits.SQLITE_BUSY_S, query_only=True)) as connection:
+            yield connection
+
+    def _all(self, sql: str, *values: Any) -> list[Any]:
+        with self._scan() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def requests(self, where: RequestFilter) -> list[RequestRecord]:
+        columns = ("account_id", "key_id", "model", "state", "client_request_id")
+        terms = {f"{column} = ?": getattr(where, column) for column in columns}
+        terms |= {"created_at_ms >= ?": where.since_ms, "created_at_ms < ?": where.until_ms}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        condition = " AND ".join(chosen) or "1"
+        sql = f"SELECT {REQUEST} FROM requests WHERE {condition} ORDER BY created_at_ms DESC, id DESC LIMIT ?"
+        return [record_of(row) for row in self._all(sql, *chosen.values(), where.limit)]
+
+    def accounts(self) -> list[Account]:
+        return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
+
+    def keys(self, account_id: str | None) -> list[ApiKey]:
+        sql = _KEYS + " WHERE ?1 IS NULL OR k.account_id = ?1 ORDER BY k.created_at_ms, k.id"
+        return [key_of(row) for row in self._all(sql, account_id)]
+
+    def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]:
+        sql = f"SELECT {ENTRY} FROM entries WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+        return [entry_of(row) for row in self._all(sql, account_id, after_seq, limit)]
+
+    def open_holds(self, owner: str | None) -> list[HoldRow]:
+        where = "h.state = 'open' AND (?1 IS NULL OR h.owner = ?1)"
+        sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"
+        return [hold_of(row) for row in self._all(sql, owner)]
+
+    def owners(self) -> list[OwnerRow]:
+        return [_owner_of(row) for row in self._all(_OWNERS)]
+
+    @contextmanager
+    def books(self) -> Iterator[Books]:
+        """Everything as of one commit: all reads are in one transaction."""
+        with self._scan() as connection:
+            connection.execute("BEGIN")
+            keys = connection.execute(
+                f"SELECT {KEY}, k.spent_period, k.spent_nanos FROM api_keys k JOIN accounts a ON a.id = k.account_id"
+            ).fetchall()
+            holds = connection.execute(
+                f"SELECT {HOLD}, r.state, r.charge_nanos FROM holds h LEFT JOIN requests r ON r.id = h.request_id"
+            )
+            yield Books(
+                [account_of(row) for row in connection.execute(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")],
+                [(key_of(row), row[16], row[17]) for row in keys],
+                [_owner_of(row) for row in connection.execute(_OWNERS)],
+                (AuditedHold(hold_of(row), row[15], row[16]) for row in holds),
+                (entry_of(row) for row in connection.execute(f"SELECT {ENTRY} FROM entries ORDER BY seq")),
+                self._now_ms(),
+            )
+
+    def close(self) -> None:
+        """Close the connections; the last one on the file folds the WAL into it."""
+        self._reading.close()
+        if self._writing is not None:
+            self._writing.close()
+
+
+def _owner_of(row: Sequence[Any]) -> OwnerRow:
+    return OwnerRow(id=row[0], beat=row[1], renewed_at_ms=row[2], open_holds=row[3])
+
+
+def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
+    """Apply what is missing of the schema, each file in a transaction; processes that start together take turns."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT"
+    )
+    for number, sql in versions("sqlite"):
+        connection.execute("BEGIN IMMEDIATE")
+        applied = "SELECT 1 FROM schema_version WHERE number = ?"
+        if connection.execute(applied, (number,)).fetchone() is None:
+            for statement in _statements(sql):
+                connection.execute(statement)
+            connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
+        connection.execute("COMMIT")
+
+
+def _statements(sql: str) -> Iterator[str]:
+    """The single statements of a file: `executescript` would commit the transaction first."""
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _primary(error: sqlite3.Error) -> int:
+    """The primary result code; the extended codes have it in their low byte (sqlite.org/rescode.html)."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    """A read or opening that the engine cannot do now."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        if isinstance(error, sqlite3.Error) and _primary(error) not in _UNAVAILABLE:
+            raise
+        raise StoreUnavailable(f"the ledger's file cannot be used: {error}") from error

@@ -1,0 +1,93 @@
+"""The interface of a ledger's engine. Memory, SQLite and PostgreSQL stores pass one contract suite (tests/ledger).
+
+A store owns its transactions and decides by `rules` inside them; it knows nothing of trio, queues or time limits. One
+thread at a time calls `apply`. The other methods only read: the point reads are for the event loop itself and must
+never wait for a writer; the scans may take their time and are called off the loop (unless `inline`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Protocol as Interface
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+    from hoptrio.ledger.operations import Operation
+
+__all__ = ["AuditedHold", "Books", "Store", "StoreUnavailable"]
+
+
+class StoreUnavailable(Exception):
+    """The engine cannot be written or read now. Nothing of the batch was applied, unless `uncertain`.
+
+    `busy`: another process holds the lock, so trying again soon is likely to help. `uncertain`: the commit itself
+    failed, and the batch may turn out to have been applied.
+    """
+
+    def __init__(self, message: str, *, busy: bool = False, uncertain: bool = False) -> None:
+        super().__init__(message)
+        self.busy = busy
+        self.uncertain = uncertain
+
+
+class AuditedHold(NamedTuple):
+    """A hold beside what its request's record says of it (None = there is no record any more)."""
+
+    hold: HoldRow
+    request_state: str | None
+    request_charge_nanos: int | None
+
+
+class Books(NamedTuple):
+    """Everything the audit reads, as of one moment; entries in the order of `seq`."""
+
+    accounts: Sequence[Account]
+    keys: Sequence[tuple[ApiKey, str, int]]
+    owners: Sequence[OwnerRow]
+    holds: Iterable[AuditedHold]
+    entries: Iterable[Entry]
+    now_ms: int
+
+
+class Store(Interface):
+    """One engine."""
+
+    #: True: every call is quick and may be made on the event loop.
+    inline: bool
+
+    def apply(self, operations: Sequence[Operation]) -> list[Any]:
+        """Apply all in one durable transaction, in order; the answers in the same order (see `operations`).
+
+        An expected refusal is an answer, a `HoptrioError` value included. Raises StoreUnavailable; any other exception
+        is a bug in one of the operations, and nothing was applied.
+        """
+
+    def find_key(self, secret_hash: str) -> ApiKey | None: ...
+
+    def request(self, request_id: str) -> RequestRecord | None: ...
+
+    def account(self, name_or_id: str) -> Account | None: ...
+
+    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None: ...
+
+    def hold(self, hold_id: str) -> HoldRow | None: ...
+
+    def requests(self, where: RequestFilter) -> list[RequestRecord]: ...
+
+    def accounts(self) -> list[Account]: ...
+
+    def keys(self, account_id: str | None) -> list[ApiKey]: ...
+
+    def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]: ...
+
+    def open_holds(self, owner: str | None) -> list[HoldRow]: ...
+
+    def owners(self) -> list[OwnerRow]:
+        """Every owner with a lease or an open hold (beat 0 if it never had a lease)."""
+
+    def books(self) -> AbstractContextManager[Books]: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,251 @@
+"""Group commit: many callers' operations in one durable transaction, in the order they came.
+
+A `Batcher` is the logic, without thread or clock: it applies what it is given, keeps what is owed until it is done and
+says how long to wait before the next attempt. Two drivers call it: `ThreadWriter` in a thread of its own (a commit
+waits for the disk, and the event loop must not), and `InlineWriter` on the loop for stores that need no waiting. A
+batch is whatever was queued while the last commit ran, so it forms by itself and a lone caller never waits for others.
+
+Invariants: an operation that is owed (`operations.is_owed`) is never dropped while the process lives; a hold is applied
+at most once; every ticket is answered exactly once, on the event loop.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from hoptrio import limits
+from hoptrio.contract import Reason
+from hoptrio.errors import Internal, LedgerUnavailable
+from hoptrio.ledger.model import Hold
+from hoptrio.ledger.operations import Operation, Release, is_owed
+from hoptrio.ledger.store import Store, StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Batcher", "InlineWriter", "ThreadWriter", "Ticket", "Writer"]
+
+
+class Ticket:
+    """One operation on its way. `abandoned` is set by a caller that stopped waiting; the rest by the batcher."""
+
+    __slots__ = ("abandoned", "answer", "done", "operation")
+
+    def __init__(self, operation: Operation, done: Callable[[Ticket], None]) -> None:
+        self.operation = operation
+        #: Called on the event loop when `answer` is there.
+        self.done = done
+        self.abandoned = False
+        #: See `operations`; a `HoptrioError` value is for the caller to raise.
+        self.answer: Any = None
+
+
+class Batcher:
+    """What is applied next, what is kept for later, and when."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: list[Ticket] = []
+        #: 0 = nothing waits; else the pause before `commit` is called again.
+        self.retry_s = 0.0
+        self.reachable = True
+
+    @property
+    def kept(self) -> int:
+        """Operations that wait for another attempt."""
+        return len(self._kept)
+
+    def commit(self, tickets: Sequence[Ticket]) -> list[Ticket]:
+        """Apply what was kept and `tickets`, at most `limits.COMMIT_OPS_MAX` at once; the tickets now answered."""
+        waiting = [*self._kept, *tickets]
+        self._kept = []
+        answered: list[Ticket] = []
+        while waiting:
+            batch = [ticket for ticket in waiting[: limits.COMMIT_OPS_MAX] if not _dropped(ticket, answered)]
+            waiting = waiting[limits.COMMIT_OPS_MAX :]
+            try:
+                answered += self._apply(batch)
+            except StoreUnavailable as error:
+                answered += self._fail(batch + waiting, error)
+                return answered
+        self.retry_s, self.reachable = 0.0, True
+        return answered
+
+    def _apply(self, batch: list[Ticket]) -> list[Ticket]:
+        try:
+            answers = self._store.apply([ticket.operation for ticket in batch])
+        except StoreUnavailable:
+            raise
+        except Exception:
+            return self._one_by_one(batch)
+        for ticket, answer in zip(batch, answers, strict=True):
+            ticket.answer = answer
+        return batch
+
+    def _one_by_one(self, batch: list[Ticket]) -> list[Ticket]:
+        """One operation has a bug: the others must not fail with it."""
+        for i, ticket in enumerate(batch):
+            try:
+                ticket.answer = self._store.apply([ticket.operation])[0]
+            except StoreUnavailable as error:
+                return batch[:i] + self._fail(batch[i:], error)
+            except Exception as error:
+                ticket.answer = Internal("the ledger could not apply an operation")
+                ticket.answer.__cause__ = error
+        return batch
+
+    def _fail(self, batch: list[Ticket], error: StoreUnavailable) -> list[Ticket]:
+        """Keep what is owed, and behind a short lock everything; answer the rest."""
+        self.reachable = False
+        self.retry_s = min(max(2 * self.retry_s, limits.LEDGER_RETRY_MIN_S), limits.LEDGER_RETRY_MAX_S)
+        failed = []
+        for ticket in batch:
+            if is_owed(ticket.operation) or error.busy:
+                self._kept.append(ticket)
+                continue
+            ticket.answer = LedgerUnavailable("the ledger cannot be written now")
+            failed.append(ticket)
+            if error.uncertain and isinstance(ticket.operation, Hold):
+                self._kept.append(_void(ticket.operation))
+        return failed
+
+
+def _dropped(ticket: Ticket, answered: list[Ticket]) -> bool:
+    """Nobody waits for it and it is not owed: answer it without applying it."""
+    if not ticket.abandoned or is_owed(ticket.operation):
+        return False
+    ticket.answer = LedgerUnavailable("the ledger did not answer in time")
+    answered.append(ticket)
+    return True
+
+
+def _void(hold: Hold) -> Ticket:
+    """A hold whose caller was told that it failed must not exist, whatever became of the commit."""
+    return Ticket(Release(hold.id, Reason.NOT_DISPATCHED), lambda _: None)
+
+
+class Writer(Protocol):
+    """What `ledger.Ledger` needs of a driver; all of it is called on the event loop."""
+
+    @property
+    def reachable(self) -> bool:
+        """False from a failed attempt until the next one that succeeds."""
+
+    @property
+    def backlog(self) -> int:
+        """Operations that wait."""
+
+    def submit(self, ticket: Ticket) -> None:
+        """Queue it; `ticket.done` is called when it is answered."""
+
+    async def close(self) -> None:
+        """Apply what is queued; give up on what the store does not take within `limits.SETTLE_S`."""
+
+
+class ThreadWriter:
+    """A writer thread. `submit` belongs to the event loop, `_run` and everything it calls to the thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._batcher = Batcher(store)
+        self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        self._token = trio.lowlevel.current_trio_token()
+        self._closed = trio.Event()
+        # A daemon, so that a disk that hangs cannot keep a process from exiting; what it loses is swept as orphaned.
+        self._thread = threading.Thread(target=self._run, name="hoptrio-ledger", daemon=True)
+        self._thread.start()
+
+    @property
+    def reachable(self) -> bool:
+        return self._batcher.reachable
+
+    @property
+    def backlog(self) -> int:
+        return self._inbox.qsize() + self._batcher.kept
+
+    def submit(self, ticket: Ticket) -> None:
+        self._inbox.put(ticket)
+
+    async def close(self) -> None:
+        self._inbox.put(None)
+        with trio.CancelScope(shield=True):
+            await self._closed.wait()
+        self._thread.join()
+
+    def _run(self) -> None:
+        closing_at = None
+        while closing_at is None or (self._batcher.kept and time.monotonic() < closing_at + limits.SETTLE_S):
+            tickets, closing = self._take()
+            if closing:
+                closing_at = time.monotonic()
+            answered = self._batcher.commit(tickets)
+            if answered:
+                self._tell(_answer, answered)
+        self._tell(self._closed.set)
+
+    def _take(self) -> tuple[list[Ticket], bool]:
+        """What is queued, after waiting for the first of it; and whether the writer is to close after that."""
+        tickets: list[Ticket] = []
+        try:
+            ticket = self._inbox.get(timeout=self._batcher.retry_s or None)
+            while ticket is not None:
+                tickets.append(ticket)
+                if len(tickets) == limits.COMMIT_OPS_MAX:
+                    return tickets, False
+                ticket = self._inbox.get_nowait()
+        except queue.Empty:
+            return tickets, False
+        return tickets, True
+
+    def _tell(self, function: Callable[..., None], *args: Any) -> None:
+        # Once the loop has finished there is nobody left to be told.
+        with suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(function, *args)
+
+
+class InlineWriter:
+    """A writer without a thread: an operation is applied as it is submitted, and what is owed tried again by `run`."""
+
+    def __init__(self, store: Store) -> None:
+        self._batcher = Batcher(store)
+        self._stalled = trio.Event()
+
+    @property
+    def reachable(self) -> bool:
+        return self._batcher.reachable
+
+    @property
+    def backlog(self) -> int:
+        return self._batcher.kept
+
+    def submit(self, ticket: Ticket) -> None:
+        self._commit([ticket])
+
+    def _commit(self, tickets: list[Ticket]) -> None:
+        _answer(self._batcher.commit(tickets))
+        if self._batcher.kept:
+            self._stalled.set()
+
+    async def run(self) -> None:
+        """Try what is kept again until cancelled."""
+        while True:
+            await self._stalled.wait()
+            await trio.sleep(self._batcher.retry_s)
+            self._stalled = trio.Event()
+            self._commit([])
+
+    async def close(self) -> None:
+        with trio.move_on_after(limits.SETTLE_S, shield=True):
+            while self._batcher.kept:
+                await trio.sleep(self._batcher.retry_s)
+                self._commit([])
+
+
+def _answer(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        ticket.done(ticket)
