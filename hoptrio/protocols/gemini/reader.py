@@ -21,7 +21,7 @@ from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
 from hoptrio.protocols.events import Finish, Framing, Kind, Step
 from hoptrio.protocols.gemini.array import ArrayFraming
 from hoptrio.protocols.gemini.errors import error_data, provider_error
-from hoptrio.protocols.gemini.usage import INVALID, read_usage
+from hoptrio.protocols.gemini.usage import UsageMetadata, counts_of, read_usage
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled
 from hoptrio.protocols.sse import data_event
 
@@ -33,20 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["GeminiReader", "read", "reader"]
 
 
-class _Chunk(msgspec.Struct, gc=False):
-    candidates: msgspec.Raw = ABSENT
-    prompt_feedback: msgspec.Raw = msgspec.field(default=ABSENT, name="promptFeedback")
-    usage: msgspec.Raw = msgspec.field(default=ABSENT, name="usageMetadata")
-    error: msgspec.Raw = ABSENT
-
-
-class _Part(msgspec.Struct, gc=False):
-    text: str | None = None
-    thought_signature: msgspec.Raw = msgspec.field(default=ABSENT, name="thoughtSignature")
-
-
 class _Content(msgspec.Struct):
-    parts: list[msgspec.Raw] | None = None
+    parts: list[dict[str, msgspec.Raw]] | None = None
 
 
 class _Candidate(msgspec.Struct):
@@ -56,19 +44,31 @@ class _Candidate(msgspec.Struct):
     grounding: msgspec.Raw = msgspec.field(default=ABSENT, name="groundingMetadata")
 
 
-class _Grounding(msgspec.Struct):
-    queries: list[str] | None = msgspec.field(default=None, name="webSearchQueries")
-
-
 class _Feedback(msgspec.Struct, gc=False):
     block_reason: str | None = msgspec.field(default=None, name="blockReason")
 
 
+class _Chunk(msgspec.Struct):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = msgspec.field(default=None, name="promptFeedback")
+    usage: msgspec.Raw = msgspec.field(default=ABSENT, name="usageMetadata")
+    error: msgspec.Raw = ABSENT
+
+
+class _LooseChunk(msgspec.Struct, gc=False):
+    """What is still read of a chunk whose candidates or feedback are of an unknown make."""
+
+    usage: msgspec.Raw = msgspec.field(default=ABSENT, name="usageMetadata")
+    error: msgspec.Raw = ABSENT
+
+
+class _Grounding(msgspec.Struct):
+    queries: list[str] | None = msgspec.field(default=None, name="webSearchQueries")
+
+
 _CHUNK = msgspec.json.Decoder(_Chunk)
-_CANDIDATES = msgspec.json.Decoder(list[_Candidate])
-_PART = msgspec.json.Decoder(_Part)
+_LOOSE_CHUNK = msgspec.json.Decoder(_LooseChunk)
 _GROUNDING = msgspec.json.Decoder(_Grounding)
-_FEEDBACK = msgspec.json.Decoder(_Feedback)
 
 #: What a proto enum is when it was never set.
 _UNSET = frozenset({None, "", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
@@ -77,13 +77,14 @@ _UNSET = frozenset({None, "", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECI
 class _Tally:
     """What the chunks of an answer add up to."""
 
-    __slots__ = ("_finished", "_open", "_queries", "_thoughts", "_usage", "blocked")
+    __slots__ = ("_finished", "_open", "_queries", "_thoughts", "_usage", "_usage_raw", "blocked")
 
     def __init__(self) -> None:
         self.blocked = False
         self._open: set[int] = set()
         self._finished: set[int] = set()
-        self._usage: Counts | None = None
+        self._usage: UsageMetadata | None = None
+        self._usage_raw = ABSENT
         self._queries: set[str] = set()
         self._thoughts = 0
 
@@ -97,52 +98,43 @@ class _Tally:
         """Nothing is unfinished."""
         return self.blocked or (bool(self._finished) and not self._open)
 
-    def take(self, chunk: _Chunk) -> bool:
+    def take(self, chunk: _Chunk | _LooseChunk) -> bool:
         """Add one chunk; True if it moved the answer, which growing thoughts do even without a text."""
-        moved = is_filled(chunk.candidates) and self._take_candidates(chunk.candidates)
-        if is_filled(chunk.prompt_feedback) and _is_blocked(chunk.prompt_feedback):
-            self.blocked = True
-        if is_filled(chunk.usage):
-            moved = self._take_usage(bytes(chunk.usage)) or moved
+        moved = False
+        if isinstance(chunk, _Chunk):
+            for candidate in chunk.candidates or ():
+                moved = self._take_candidate(candidate) or moved
+            if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason not in _UNSET:
+                self.blocked = True
+        if chunk.usage is not ABSENT and is_filled(chunk.usage):
+            moved = self._take_usage(chunk.usage) or moved
         return moved
 
     def counts(self) -> Counts | None:
         """The last usage reported, if it is valid."""
-        usage = self._usage
-        if usage is None or usage is INVALID:
+        if self._usage is None:
             return None
-        if not self._queries:
-            return usage
-        return msgspec.structs.replace(usage, tool_calls={"google_search": len(self._queries)})
+        tool_calls = {"google_search": len(self._queries)} if self._queries else {}
+        return counts_of(self._usage, bytes(self._usage_raw), tool_calls)
 
-    def _take_candidates(self, raw: msgspec.Raw) -> bool:
-        try:
-            candidates = _CANDIDATES.decode(raw)
-        except UNREADABLE:
-            return False
-        moved = False
-        for candidate in candidates:
-            self._take_finish(candidate)
-            if is_filled(candidate.grounding):
-                self._queries.update(_queries(candidate.grounding))
-            for part in (candidate.content and candidate.content.parts) or ():
-                moved = moved or _moves(part)
-        return moved
-
-    def _take_finish(self, candidate: _Candidate) -> None:
+    def _take_candidate(self, candidate: _Candidate) -> bool:
         index = candidate.index or 0
         if candidate.finish_reason not in _UNSET:
             self._finished.add(index)
             self._open.discard(index)
         elif index not in self._finished:
             self._open.add(index)
+        if candidate.grounding is not ABSENT:
+            self._queries.update(_queries(candidate.grounding))
+        return candidate.content is not None and _moves(candidate.content.parts)
 
-    def _take_usage(self, raw: bytes) -> bool:
+    def _take_usage(self, raw: msgspec.Raw) -> bool:
         usage = read_usage(raw)
         if usage is None:
             return False
         self._usage = usage
-        thoughts = usage.reasoning or 0
+        self._usage_raw = raw
+        thoughts = usage.thoughts or 0
         grown = thoughts > self._thoughts
         self._thoughts = max(self._thoughts, thoughts)
         return grown
@@ -174,18 +166,17 @@ class GeminiReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event; its wire form is its data as received, as a ``data:`` event or an element."""
-        data = event.data
-        try:
-            chunk = _CHUNK.decode(data)
-        except UNREADABLE:
+        chunk = _chunk(event.data)
+        if chunk is None:
             return self._unreadable(event)
-        if is_filled(chunk.error):
-            return self._failed(event, stream_error(data))
+        if chunk.error is not ABSENT and is_filled(chunk.error):
+            return self._failed(event, stream_error(event.data))
         if event.stray:
             return Step(Kind.QUIET, b"")
         moved = self._tally.take(chunk)
-        self.answered = self.answered or moved
-        return Step(self._kind(moved), self._frame(data))
+        if moved:
+            self.answered = True
+        return Step(self._kind(moved), self._frame(event.data))
 
     def finish(self, *, clean: bool) -> Finish:
         """Complete as the module says, however the connection ended then; an array is still to be closed."""
@@ -244,29 +235,31 @@ def read(call: Call, body: bytes) -> _Whole:
     if (found := stream_error(body)) is not None:
         return _Whole(error=provider_error(found))
     tally = _Tally()
-    try:
-        tally.take(_CHUNK.decode(body))
-    except UNREADABLE:
-        return _Whole()
+    if (chunk := _chunk(body)) is not None:
+        tally.take(chunk)
     return _Whole(counts=tally.counts())
 
 
-def _moves(raw: msgspec.Raw) -> bool:
-    """Whether a part brings anything: a text, a signature, or any other kind of part."""
+def _chunk(data: bytes) -> _Chunk | _LooseChunk | None:
+    """One JSON object, as far as its makes are known; None if it is none."""
     try:
-        part = _PART.decode(raw)
+        return _CHUNK.decode(data)
     except UNREADABLE:
-        return False
-    if part.text is None:
-        return is_filled(raw)
-    return bool(part.text) or is_filled(part.thought_signature)
+        pass
+    try:
+        return _LOOSE_CHUNK.decode(data)
+    except UNREADABLE:
+        return None
 
 
-def _is_blocked(raw: msgspec.Raw) -> bool:
-    try:
-        return _FEEDBACK.decode(raw).block_reason not in _UNSET
-    except UNREADABLE:
-        return False
+def _moves(parts: list[dict[str, msgspec.Raw]] | None) -> bool:
+    """Whether a part brings anything: a text, a signature, or any other kind of part; ``thought`` only says what the
+    text is."""
+    for part in parts or ():
+        for name, value in part.items():
+            if name != "thought" and is_filled(value):
+                return True
+    return False
 
 
 def _queries(raw: msgspec.Raw) -> list[str]:

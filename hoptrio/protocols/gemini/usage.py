@@ -15,12 +15,9 @@ from hoptrio.limits import TOKENS_MAX
 from hoptrio.protocols.events import Counts
 from hoptrio.protocols.members import UNREADABLE
 
-__all__ = ["INVALID", "read_usage"]
+__all__ = ["INVALID", "UsageMetadata", "counts_of", "read_usage"]
 
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=TOKENS_MAX)]
-
-#: An object that is not evidence; its `input` is None, as is that of no valid one.
-INVALID = Counts()
 
 #: Traffic and service tiers at the standard price; provisioned throughput is paid by the provider's customer as a
 #: whole, so that to a caller it is the standard price, too.
@@ -29,7 +26,9 @@ _STANDARD = frozenset(
 )
 
 
-class _Usage(msgspec.Struct):
+class UsageMetadata(msgspec.Struct, gc=False):
+    """One usage object, as far as it is about money."""
+
     prompt: Tokens | None = msgspec.field(default=None, name="promptTokenCount")
     candidates: Tokens | None = msgspec.field(default=None, name="candidatesTokenCount")
     thoughts: Tokens | None = msgspec.field(default=None, name="thoughtsTokenCount")
@@ -40,17 +39,27 @@ class _Usage(msgspec.Struct):
     service_tier: Any = msgspec.field(default=None, name="serviceTier")
 
 
-_DECODER = msgspec.json.Decoder(_Usage)
+_DECODER = msgspec.json.Decoder(UsageMetadata)
+
+#: An object that is not evidence.
+INVALID = UsageMetadata()
 
 
-def read_usage(raw: bytes) -> Counts | None:
-    """The counts of one usage object as received, `INVALID`, or None if it reports nothing."""
+def read_usage(raw: bytes | msgspec.Raw) -> UsageMetadata | None:
+    """One usage object: valid, `INVALID`, or None if it reports nothing."""
     try:
         usage = _DECODER.decode(raw)
     except UNREADABLE:
         return INVALID
     if usage.prompt is None:
         return INVALID if _has_count(usage) else None
+    return usage
+
+
+def counts_of(usage: UsageMetadata, raw: bytes, tool_calls: dict[str, int]) -> Counts | None:
+    """The counts of a valid usage object and its bytes as received; None for `INVALID`."""
+    if usage.prompt is None:
+        return None
     return Counts(
         input=usage.prompt,
         output=usage.candidates or 0,
@@ -58,17 +67,18 @@ def read_usage(raw: bytes) -> Counts | None:
         cached=usage.cached,
         reasoning=usage.thoughts,
         tool_input=usage.tool_prompt,
+        tool_calls=tool_calls,
         tier=_tier(usage),
         raw=raw,
     )
 
 
-def _has_count(usage: _Usage) -> bool:
+def _has_count(usage: UsageMetadata) -> bool:
     counts = (usage.candidates, usage.thoughts, usage.tool_prompt, usage.cached, usage.total)
     return any(count is not None for count in counts)
 
 
-def _tier(usage: _Usage) -> str | None:
+def _tier(usage: UsageMetadata) -> str | None:
     """``ON_DEMAND_FLEX`` and ``flex`` are one tier, under Vertex' and the developer API's name."""
     for value in (usage.service_tier, usage.traffic_type):
         name = value.lower() if isinstance(value, str) else ""

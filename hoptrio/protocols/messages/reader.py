@@ -5,8 +5,8 @@
 error; usage is evidence from that moment. Data bytes are never changed; the ``event:`` line is written always, equal
 to the data's ``type``, because official clients drop events without it.
 
-Events are decoded once at the top level, each member kept raw, and then only the member that matters: so a usage
-object that is wrong cannot hide a stop reason beside it, and a type from a newer API is forwarded without being read.
+An event is decoded once, into what its facts need. Where that fails, the members are decoded one by one, so that a
+delta of an unknown make hides nothing beside it; usage is always raw here, since only `UsageTally` judges it.
 """
 
 from __future__ import annotations
@@ -47,37 +47,53 @@ _NAMES = {
 }
 
 
+class _Delta(msgspec.Struct, gc=False):
+    """The ``delta`` of a block, or of a ``message_delta``."""
+
+    type: str = ""
+    text: str = ""
+    partial_json: str = ""
+    thinking: str = ""
+    signature: str = ""
+    estimated_tokens: int | float = 0
+    stop_reason: str | None = None
+
+
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
-    delta: msgspec.Raw = ABSENT
+    delta: _Delta | None = None
     content_block: msgspec.Raw = ABSENT
     message: msgspec.Raw = ABSENT
     usage: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
 
 
-class _BlockDelta(msgspec.Struct, gc=False):
+class _LooseEvent(msgspec.Struct, gc=False):
+    """The same with an unread delta."""
+
     type: str = ""
-    text: str = ""
-    partial_json: str = ""
-    thinking: str = ""
-    signature: str = ""
-    estimated_tokens: int | float | None = None
+    content_block: msgspec.Raw = ABSENT
+    message: msgspec.Raw = ABSENT
+    usage: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
 
 
 class _Message(msgspec.Struct):
-    """Of ``message_start``, and a whole answer; also the ``delta`` of a ``message_delta``."""
+    """Of ``message_start``, and a whole answer."""
 
     content: msgspec.Raw = ABSENT
-    stop_reason: Any = None
     usage: msgspec.Raw = ABSENT
 
 
 _EVENT = msgspec.json.Decoder(_Event)
-_BLOCK_DELTA = msgspec.json.Decoder(_BlockDelta)
+_LOOSE_EVENT = msgspec.json.Decoder(_LooseEvent)
 _MESSAGE = msgspec.json.Decoder(_Message)
 
 _PLAIN_DELTAS = frozenset(("text_delta", "input_json_delta", "thinking_delta", "signature_delta"))
+
+# Kind is an enum: a global is a lookup, an attribute of the class four times that.
+_QUIET = Kind.QUIET
+_ANSWER = Kind.ANSWER
 
 
 def reader(call: Call, *, hide_usage: bool) -> MessagesReader:
@@ -113,18 +129,18 @@ class MessagesReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event; its wire form is ``event: TYPE`` and the data as received."""
-        try:
-            read = _EVENT.decode(event.data)
-        except UNREADABLE:
+        read = _event(event.data)
+        if read is None:
             return self._unreadable(event)
-        kind = read.type or event.name.decode("utf-8", "replace")
-        if kind == "error" or is_filled(read.error):
+        name = read.type or event.name.decode("utf-8", "replace")
+        if name == "error" or (read.error is not ABSENT and is_filled(read.error)):
             return self._failed(event, stream_error(event.data))
         if event.stray:
-            return Step(Kind.QUIET, b"")
-        step = Step(self._classify(kind, read), _wire(kind, event))
-        self.answered = self.answered or step.kind is Kind.ANSWER
-        return step
+            return Step(_QUIET, b"")
+        kind = self._kind(name, read, event)
+        if kind is _ANSWER:
+            self.answered = True
+        return Step(kind, _wire(name, event))
 
     def finish(self, *, clean: bool) -> Finish:
         """Complete with a stop reason and ``message_stop``, however the connection ended then."""
@@ -134,31 +150,27 @@ class MessagesReader:
         """``event: error`` (contract, "Error events")."""
         return named_event(b"error", error_data(reason, error))
 
-    def _classify(self, kind: str, read: _Event) -> Kind:
-        if kind == "content_block_delta":
-            return Kind.ANSWER if self._moves(read.delta) else Kind.QUIET
-        if kind == "content_block_start":
-            return Kind.ANSWER if is_filled(read.content_block) else Kind.QUIET
-        if kind == "content_block_stop":
-            return Kind.ANSWER
-        if kind == "message_start":
+    def _kind(self, name: str, read: _Event | _LooseEvent, event: SseEvent) -> Kind:
+        if name == "content_block_delta":
+            return _ANSWER if self._moves(read, event) else _QUIET
+        if name == "content_block_start":
+            return _ANSWER if is_filled(read.content_block) else _QUIET
+        if name == "content_block_stop":
+            return _ANSWER
+        if name == "message_start":
             return self._start(read.message)
-        if kind == "message_delta":
-            self._delta(read)
-        elif kind == "message_stop":
+        if name == "message_delta":
+            self._tally.delta(bytes(read.usage))
+            self._reasoned = self._reasoned or _has_stop_reason(read, event)
+        elif name == "message_stop":
             return self._stop()
-        return Kind.QUIET
+        return _QUIET
 
     def _start(self, raw: msgspec.Raw) -> Kind:
         """`Kind.ANSWER` if blocks are inside already, as code execution sends them when it goes on."""
         message = _message(raw)
         self._tally.start(bytes(message.usage))
-        return Kind.ANSWER if is_filled(message.content) else Kind.OPENING
-
-    def _delta(self, read: _Event) -> None:
-        delta = _message(read.delta)
-        self._tally.delta(bytes(read.usage))
-        self._reasoned = self._reasoned or bool(delta.stop_reason)
+        return _ANSWER if is_filled(message.content) else Kind.OPENING
 
     def _stop(self) -> Kind:
         self._stopped = True
@@ -167,19 +179,17 @@ class MessagesReader:
             self.counts = self._tally.counts()
         return Kind.TERMINAL
 
-    def _moves(self, raw: msgspec.Raw) -> bool:
+    def _moves(self, read: _Event | _LooseEvent, event: SseEvent) -> bool:
         """Whether a block's delta brings anything: text, arguments, a signature, or a higher thinking estimate."""
-        try:
-            delta = _BLOCK_DELTA.decode(raw)
-        except UNREADABLE:
-            return False
+        delta = read.delta if isinstance(read, _Event) else None
+        if delta is None:
+            return _has_content(event)
         if delta.text or delta.partial_json or delta.thinking or delta.signature:
             return True
-        if delta.estimated_tokens is not None:
-            grown = delta.estimated_tokens > self._estimated
-            self._estimated = max(self._estimated, delta.estimated_tokens)
-            return grown
-        return delta.type not in _PLAIN_DELTAS and _has_content(raw)
+        if delta.estimated_tokens > self._estimated:
+            self._estimated = delta.estimated_tokens
+            return True
+        return delta.type not in _PLAIN_DELTAS and _has_content(event)
 
     def _unreadable(self, event: SseEvent) -> Step:
         """Not a JSON object: ``[DONE]`` is dropped, a named error or a list that holds one fails, the rest is the
@@ -188,8 +198,8 @@ class MessagesReader:
         if found is not None or event.name == b"error":
             return self._failed(event, found)
         if event.stray or event.data.strip() == b"[DONE]":
-            return Step(Kind.QUIET, b"")
-        return Step(Kind.QUIET, named_event(event.name, event.data) if event.name else data_event(event.data))
+            return Step(_QUIET, b"")
+        return Step(_QUIET, named_event(event.name, event.data) if event.name else data_event(event.data))
 
     def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
         self.error = provider_error(found or ErrorObject())
@@ -214,6 +224,18 @@ def read(call: Call, body: bytes) -> _Whole:
     return _Whole(counts=tally.counts())
 
 
+def _event(data: bytes) -> _Event | _LooseEvent | None:
+    """One JSON object, with its delta if that is of a known make; None if it is none."""
+    try:
+        return _EVENT.decode(data)
+    except UNREADABLE:
+        pass
+    try:
+        return _LOOSE_EVENT.decode(data)
+    except UNREADABLE:
+        return None
+
+
 def _message(raw: bytes | msgspec.Raw) -> _Message:
     try:
         return _MESSAGE.decode(raw)
@@ -221,9 +243,20 @@ def _message(raw: bytes | msgspec.Raw) -> _Message:
         return _Message()
 
 
-def _has_content(raw: msgspec.Raw) -> bool:
-    delta = loads(raw)
-    return isinstance(delta, dict) and any(value for name, value in delta.items() if name != "type")
+def _loose_delta(event: SseEvent) -> dict[str, Any]:
+    """The delta of an event that was already read as an object, whatever it holds."""
+    delta = loads(event.data).get("delta")
+    return delta if isinstance(delta, dict) else {}
+
+
+def _has_content(event: SseEvent) -> bool:
+    return any(value for name, value in _loose_delta(event).items() if name not in ("type", "estimated_tokens"))
+
+
+def _has_stop_reason(read: _Event | _LooseEvent, event: SseEvent) -> bool:
+    if isinstance(read, _Event):
+        return read.delta is not None and bool(read.delta.stop_reason)
+    return bool(_loose_delta(event).get("stop_reason"))
 
 
 def _wire(kind: str, event: SseEvent) -> bytes:
