@@ -138,15 +138,14 @@ class Connection:
 
     async def _read_head(self, http: h11.Connection) -> Http1Answer | Unreached:
         try:
-            while True:
+            while data := await self.wire.receive():
+                http.receive_data(data)
                 event = http.next_event()
+                while isinstance(event, h11.InformationalResponse):
+                    event = http.next_event()
                 if isinstance(event, h11.Response):
                     return Http1Answer(self, event, http.trailing_data[0])
-                if event is h11.NEED_DATA:
-                    data = await self.wire.receive()
-                    if not data:
-                        return Unreached(UnreachedKind.CLOSED, True, "closed before the head")
-                    http.receive_data(data)
+            return Unreached(UnreachedKind.CLOSED, True, "closed before the head")
         except h11.RemoteProtocolError:
             return Unreached(UnreachedKind.NOT_HTTP, True, "malformed head")
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
