@@ -1,0 +1,205 @@
+"""Prompt: what the simulated provider reads of a request, whatever protocol it speaks. Pure.
+
+It is lenient where a real provider is strict: the gateway's own checks are tested against the gateway. Only what
+cannot be answered at all is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hoptrio.protocols.events import Framing, Protocol
+from hoptrio.simulator.script import find_directive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Prompt", "Tool", "read_prompt"]
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A function the model may call."""
+
+    name: str
+    schema: dict[str, Any]
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. `text` is the last user text, `text_bytes` the UTF-8 size of all text in the messages."""
+
+    protocol: Protocol
+    model: str
+    framing: Framing
+    text: str
+    text_bytes: int
+    tools: tuple[Tool, ...] = ()
+    #: The last message answers a tool call, so the model now speaks.
+    tool_answered: bool = False
+    output_limit: int | None = None
+    choices: int = 1
+    #: Chat: ``stream_options.include_usage`` is true.
+    usage_asked: bool = False
+
+    @property
+    def input_tokens(self) -> int:
+        """The documented rule: a token is four bytes of text, rounded up, at least one."""
+        return max(1, -(-self.text_bytes // 4))
+
+    @property
+    def subject(self) -> str:
+        """The user's text without its ``sim:`` line, on one line: what the answer is about."""
+        lines = self.text.splitlines()
+        if find_directive(self.text) is not None:
+            lines = [line for line in lines if not line.lstrip().startswith("sim:")]
+        return " ".join(" ".join(lines).split())
+
+
+def read_prompt(protocol: Protocol, path: str, query: Mapping[str, str], body: bytes) -> Prompt:
+    """Read a request; `path` names Gemini's model and verb. Raises ValueError if it is not a JSON object."""
+    try:
+        value = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ValueError("the request body is not a JSON object") from None
+    return _READERS[protocol](value, path, query)
+
+
+def _chat(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    messages = _dicts(body.get("messages"))
+    return Prompt(
+        protocol=Protocol.CHAT,
+        model=str(body.get("model", "")),
+        framing=Framing.SSE if body.get("stream") is True else Framing.JSON,
+        text=_last_user_text(messages, "content"),
+        text_bytes=sum(map(_size, _texts(messages))),
+        tools=tuple(_tool(_dict(tool.get("function"))) for tool in _dicts(body.get("tools"))),
+        tool_answered=bool(messages) and messages[-1].get("role") == "tool",
+        output_limit=_limit(body.get("max_completion_tokens"), body.get("max_tokens")),
+        choices=_count(body.get("n")),
+        usage_asked=_dict(body.get("stream_options")).get("include_usage") is True,
+    )
+
+
+def _responses(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    given = body.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else _dicts(given)
+    return Prompt(
+        protocol=Protocol.RESPONSES,
+        model=str(body.get("model", "")),
+        framing=Framing.SSE if body.get("stream") is True else Framing.JSON,
+        text=_last_user_text(items, "content"),
+        text_bytes=sum(map(_size, _texts([body.get("instructions"), items]))),
+        tools=tuple(_tool(tool) for tool in _dicts(body.get("tools")) if tool.get("type") == "function"),
+        tool_answered=bool(items) and str(items[-1].get("type")).endswith("_call_output"),
+        output_limit=_limit(body.get("max_output_tokens")),
+    )
+
+
+def _messages(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    messages = _dicts(body.get("messages"))
+    last = _dicts(messages[-1].get("content")) if messages else []
+    return Prompt(
+        protocol=Protocol.MESSAGES,
+        model=str(body.get("model", "")),
+        framing=Framing.SSE if body.get("stream") is True else Framing.JSON,
+        text=_last_user_text(messages, "content"),
+        text_bytes=sum(map(_size, _texts([body.get("system"), messages]))),
+        tools=tuple(_tool(tool) for tool in _dicts(body.get("tools"))),
+        tool_answered=any(block.get("type") == "tool_result" for block in last),
+        output_limit=_limit(body.get("max_tokens")),
+    )
+
+
+def _gemini(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    given = body.get("contents")
+    contents = [{"parts": [{"text": given}]}] if isinstance(given, str) else _dicts(given)
+    config = _dict(body.get("generationConfig") or body.get("generation_config"))
+    system = body.get("systemInstruction") or body.get("system_instruction")
+    last = _dicts(contents[-1].get("parts")) if contents else []
+    model, _, verb = path.rpartition("/models/")[2].rpartition(":")
+    return Prompt(
+        protocol=Protocol.GEMINI,
+        model=model,
+        framing=_gemini_framing(verb, query),
+        text=_last_user_text(contents, "parts"),
+        text_bytes=sum(map(_size, _texts([system, contents]))),
+        tools=tuple(_tool(tool) for tool in _gemini_tools(body)),
+        tool_answered=any("functionResponse" in part or "function_response" in part for part in last),
+        output_limit=_limit(config.get("maxOutputTokens"), config.get("max_output_tokens")),
+        choices=_count(config.get("candidateCount") or config.get("candidate_count")),
+    )
+
+
+_READERS = {
+    Protocol.CHAT: _chat,
+    Protocol.RESPONSES: _responses,
+    Protocol.MESSAGES: _messages,
+    Protocol.GEMINI: _gemini,
+}
+
+
+def _gemini_framing(verb: str, query: Mapping[str, str]) -> Framing:
+    if verb != "streamGenerateContent":
+        return Framing.JSON
+    return Framing.SSE if query.get("alt") == "sse" else Framing.JSON_ARRAY
+
+
+def _gemini_tools(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for tool in _dicts(body.get("tools")):
+        yield from _dicts(tool.get("functionDeclarations") or tool.get("function_declarations"))
+
+
+def _tool(function: dict[str, Any]) -> Tool:
+    """Each protocol has its own name for the schema."""
+    schema = function.get("parameters") or function.get("input_schema") or function.get("parametersJsonSchema")
+    return Tool(str(function.get("name", "")), _dict(schema))
+
+
+def _last_user_text(messages: list[dict[str, Any]], key: str) -> str:
+    """The text of the last user message that has any: a tool result in between does not hide the script."""
+    for message in reversed(messages):
+        if message.get("role", "user") == "user":
+            content = message.get(key)
+            parts = [content] if isinstance(content, str) else [part.get("text") for part in _dicts(content)]
+            text = "\n".join(part for part in parts if isinstance(part, str))
+            if text:
+                return text
+    return ""
+
+
+#: Members of a message that are names or codes and not text.
+_NOT_TEXT = frozenset({"role", "type", "id", "name", "tool_call_id", "tool_use_id", "call_id", "status", "signature"})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key not in _NOT_TEXT:
+                yield from _texts(each)
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _limit(*values: Any) -> int | None:
+    limits = [value for value in values if isinstance(value, int) and value > 0]
+    return max(limits, default=None)
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 1 <= value <= 128 else 1
