@@ -9,6 +9,7 @@ is refused (RFC 9112 sections 2.2, 5.2, 6.1, 6.3, 11.2). No message here repeats
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping  # noqa: TC003 - msgspec resolves annotations at run time
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
@@ -19,7 +20,7 @@ from hoptrio import limits
 from hoptrio.errors import BadRequest, HeadTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 __all__ = ["Head", "check_raw_head", "find_head_end", "make_head"]
 
@@ -45,6 +46,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     query: Mapping[str, str]
     #: Lower-case names, in the order sent.
     headers: tuple[tuple[bytes, bytes], ...]
+    #: The same by name, as `header` gives them.
+    header_map: Mapping[str, str]
     #: ``b"1.1"`` or ``b"1.0"``.
     http_version: bytes
     #: The client's address as text, "" where the transport has none.
@@ -53,9 +56,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     def header(self, name: str) -> str | None:
         """The value of a header by its lower-case name, repeated lines joined by ``", "`` (RFC 9110 section 5.3); None
         if absent. Bytes beyond ASCII are read as Latin-1."""
-        wanted = name.encode("ascii")
-        values = [value for each, value in self.headers if each == wanted]
-        return b", ".join(values).decode("latin-1") if values else None
+        return self.header_map.get(name)
 
 
 def find_head_end(inbox: bytearray, searched: int) -> int | None:
@@ -121,9 +122,18 @@ def make_head(
         path=path,
         query=query,
         headers=pairs,
+        header_map=_by_name(pairs),
         http_version=b"1.0" if http_version == b"1.0" else b"1.1",
         peer=peer,
     )
+
+
+def _by_name(pairs: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name_bytes, value_bytes in pairs:
+        name, value = name_bytes.decode("ascii"), value_bytes.decode("latin-1")
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
 
 
 def _split_target(target: str) -> tuple[str, Mapping[str, str]]:

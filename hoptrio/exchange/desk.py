@@ -67,7 +67,7 @@ class Desk:
             request=self._record,
             amount_nanos=amount_nanos,
             prices=pin(self._admitted.model.prices, self._admitted.model.tiers),
-            owner=self._ledger.owner,
+            owner=self._ledger.owner or "",
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
         )

@@ -79,7 +79,7 @@ async def open_ledger(
         store = await trio.to_thread.run_sync(SqliteStore, path, now_ms)
     except StoreUnavailable as error:
         raise LedgerUnavailable(str(error)) from error
-    ledger = Ledger(store, ThreadWriter(store), owner)
+    ledger = Ledger(store, ThreadWriter(store), owner, now_ms)
     try:
         await ledger.renew()
         yield ledger
@@ -95,7 +95,7 @@ async def memory_ledger(
     """A ledger without threads and files. Several may share one `store`, as processes share a database."""
     store = store or MemoryStore(now_ms)
     writer = InlineWriter(store)
-    ledger = Ledger(store, writer, owner)
+    ledger = Ledger(store, writer, owner, now_ms)
     async with trio.open_nursery() as nursery:
         # The writer outlives the callers that it serves: those are shielded while they settle, so it must be too.
         scope = await nursery.start(_run_shielded, writer)
@@ -125,12 +125,14 @@ def _sqlite_path(url: str) -> str:
 class Ledger:
     """One open ledger. All methods belong to the event loop; those without ``async`` return at once."""
 
-    def __init__(self, store: Store, writer: Writer, owner: str | None) -> None:
+    def __init__(self, store: Store, writer: Writer, owner: str | None, now_ms: Callable[[], int]) -> None:
         self._store = store
         self._writer = writer
         self._notes = 0
         #: The name for `Hold.owner`; None = this process places no holds.
         self.owner = owner
+        #: The wall clock of records, in milliseconds.
+        self.now_ms = now_ms
 
     # -- the request path ---------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from hoptrio.errors import Conflict
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.money import parse_nanos
 from hoptrio.service.run import serve
+from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.server import serve_listeners
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ async def demo(
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
-        nursery.start_soon(serve_listeners, listeners)
+        nursery.start_soon(serve_listeners, SimulatedProvider(), listeners)
         config = _config(directory, listen, control, f"http://127.0.0.1:{port}")
         await _fill_ledger(config)
         urls = await nursery.start(partial(_serve_then_stop, nursery.cancel_scope, config))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -39,6 +39,8 @@ log = structlog.get_logger("hoptrio.service")
 
 #: After the grace, streams are ended by `shutdown`: their settlement and their last words take at most this long.
 LAST_WORDS_S = limits.SETTLE_S + 5.0
+#: Connections that wait to be accepted; Linux lowers it to somaxconn (4,096).
+LISTEN_BACKLOG = 4096
 
 
 async def serve(
@@ -68,12 +70,26 @@ async def serve(
             )
             async with trio.open_nursery() as connections:
                 listener = Listener(gateway.handle, refuse=gateway.refuse)
-                urls = await listener.start(connections, config.server.listen)
-                task_status.started(urls)
+                sockets = await trio.open_tcp_listeners(
+                    config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
+                )
+                drained = trio.Event()
+                connections.start_soon(_serve_data, listener, sockets, drained)
+                task_status.started([_url(each) for each in sockets])
                 await _until_told(signals, gateway, reload)
-                await _drain(gateway, listener, config.server.shutdown_grace_seconds)
+                await _drain(gateway, listener, drained, config.server.shutdown_grace_seconds)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
+
+
+async def _serve_data(listener: Listener, sockets: list[trio.SocketListener], drained: trio.Event) -> None:
+    await listener.serve(sockets)
+    drained.set()
+
+
+def _url(listener: trio.SocketListener) -> str:
+    host, port = listener.socket.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
@@ -98,13 +114,13 @@ def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
-async def _drain(gateway: Gateway, listener: Any, grace_s: float) -> None:
+async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, grace_s: float) -> None:
     gateway.draining = True
     listener.drain()
     log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
     with trio.move_on_after(grace_s):
-        await listener.drained()
+        await drained.wait()
     gateway.registry.stop_all(Reason.SHUTDOWN)
     with trio.move_on_after(LAST_WORDS_S):
-        await listener.drained()
+        await drained.wait()
     log.info("drained", streams=len(gateway.registry))

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from hoptrio.contract import PRESETS
-from tests.support.harness import BODIES, CHAT as CHAT_BODY, gateway, settings
+from tests.support.harness import BODIES, gateway, settings
+from tests.support.harness import CHAT as CHAT_BODY
 from tests.support.provider import END, Cut, Hang, Pause, chunk, plain, sse
 from tests.support.streams import CHAT, GEMINI, MESSAGES, RESPONSES, SAMPLES, data
 
@@ -92,7 +93,10 @@ async def test_case_02_gemini_is_kept_alive_by_blank_lines_only(autojump_clock):
 
 async def test_an_old_gemini_client_that_fails_on_blank_lines_gets_none(autojump_clock):
     async with gateway(sse(GEMINI.answer[0], Pause(35), GEMINI.answer[1], *GEMINI.terminal)) as world:
-        headers = {"x-goog-api-client": "google-genai-sdk/1.20.0 gl-node/v20", "user-agent": "google-genai-sdk/1.20.0 gl-node/v20"}
+        headers = {
+            "x-goog-api-client": "google-genai-sdk/1.20.0 gl-node/v20",
+            "user-agent": "google-genai-sdk/1.20.0 gl-node/v20",
+        }
         response = await world.call("gemini", headers=headers)
     assert b"\n\n\n" not in response.body
 
@@ -165,7 +169,9 @@ def ours(sample, response):
 async def test_failure_event_ends_the_body_cleanly_after_an_error_event(sample, autojump_clock):
     """Case 28."""
     config = settings(contracts={"mixed": {"preset": "hoptrio", "failure": "event"}})
-    async with gateway(sse(*sample.opening, *sample.answer, Cut(), end=False), config=config, contract="mixed") as world:
+    async with gateway(
+        sse(*sample.opening, *sample.answer, Cut(), end=False), config=config, contract="mixed"
+    ) as world:
         response = await world.call(sample.kind)
         assert (await world.record(response)).reason == "truncated"
     assert response.clean
@@ -322,7 +328,11 @@ async def test_stall_off_leaves_only_the_deadline(sample, autojump_clock):
 
 async def test_stall_seconds_are_the_models(autojump_clock):
     start = trio.current_time()
-    config = settings(models={"m": {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100, "stall_seconds": 30}})
+    config = settings(
+        models={
+            "m": {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100, "stall_seconds": 30}
+        }
+    )
     async with gateway(sse(CHAT.opening[0], Hang()), config=config) as world:
         assert (await world.record(await world.call("chat"))).reason == "stalled"
     assert 29 < trio.current_time() - start < 33
@@ -633,7 +643,9 @@ async def test_5_the_terminal_comes_after_the_settlement(sample, autojump_clock,
 async def test_5_without_a_settlement_in_ten_seconds_no_terminal_is_seen(sample, contract, autojump_clock, monkeypatch):
     if not served(sample, contract):
         return
-    async with gateway(sse(*sample.opening, *sample.answer, Pause(1), *sample.closing, *sample.terminal), contract=contract) as world:
+    async with gateway(
+        sse(*sample.opening, *sample.answer, Pause(1), *sample.closing, *sample.terminal), contract=contract
+    ) as world:
 
         async def never(resolution):
             await trio.sleep(10)

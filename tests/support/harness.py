@@ -15,10 +15,12 @@ import trio
 import trio.testing
 
 from hoptrio.config import build
-from hoptrio.downstream.backlog import Backlogs
+from hoptrio.downstream.backlog import BacklogTotal
 from hoptrio.downstream.connection import serve_connection
+from hoptrio.downstream.drain import Drain
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
 from tests.support.client import Client, Response
 from tests.support.provider import Provider, Step
@@ -70,7 +72,8 @@ class Harness:
     ledger: Ledger
     provider: Provider
     nursery: trio.Nursery
-    backlogs: Backlogs
+    backlogs: BacklogTotal
+    drain: Drain
     secret: str = ""
     key: ApiKey | None = None
 
@@ -81,7 +84,9 @@ class Harness:
         return Client(ours)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
-        await serve_connection(stream, self.gateway.handle, refuse=self.gateway.refuse, backlogs=self.backlogs)
+        await serve_connection(
+            stream, self.gateway.handle, refuse=self.gateway.refuse, backlogs=self.backlogs, drain=self.drain
+        )
 
     async def start(
         self,
@@ -119,13 +124,13 @@ class Harness:
 
     async def record(self, response: Response) -> RequestRecord:
         """What the ledger keeps of a request."""
-        record = await self.ledger.request(response.headers["x-request-id"])
+        record = self.ledger.request(response.headers["x-request-id"])
         assert record is not None
         return record
 
     async def only_record(self) -> RequestRecord:
         """The one request there was."""
-        (record,) = await self.ledger.requests()
+        (record,) = await self.ledger.requests(RequestFilter())
         return record
 
     async def settled(self) -> None:
@@ -153,7 +158,7 @@ async def gateway(
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
             )
-            harness = Harness(made, ledger, provider, nursery, Backlogs())
+            harness = Harness(made, ledger, provider, nursery, BacklogTotal(), Drain())
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness
