@@ -71,7 +71,8 @@ class Harness:
     gateway: Gateway
     ledger: Ledger
     provider: Provider
-    nursery: trio.Nursery
+    #: Where connections are served; cancel its scope to kill the server alone.
+    connections: trio.Nursery
     backlogs: BacklogTotal
     drain: Drain
     secret: str = ""
@@ -80,7 +81,7 @@ class Harness:
     def connect(self) -> Client:
         """A new client connection."""
         ours, theirs = trio.testing.memory_stream_pair()
-        self.nursery.start_soon(self._serve, theirs)
+        self.connections.start_soon(self._serve, theirs)
         return Client(ours)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
@@ -135,7 +136,7 @@ class Harness:
 
     async def settled(self) -> None:
         """Wait until no stream runs."""
-        while len(self.gateway.registry):
+        while len(self.gateway.registry):  # noqa: ASYNC110 - in virtual time a poll costs nothing
             await trio.sleep(0.01)
 
 
@@ -147,7 +148,7 @@ async def gateway(
     built = build(config or settings())
     async with memory_ledger() as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
-        async with Upstream(provider.connect) as upstream:
+        async with Upstream(provider.connect) as upstream, trio.open_nursery() as connections:
             made = Gateway(
                 ledger=ledger,
                 upstream=upstream,
@@ -158,8 +159,9 @@ async def gateway(
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
             )
-            harness = Harness(made, ledger, provider, nursery, BacklogTotal(), Drain())
+            harness = Harness(made, ledger, provider, connections, BacklogTotal(), Drain())
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness
+            connections.cancel_scope.cancel()
             nursery.cancel_scope.cancel()

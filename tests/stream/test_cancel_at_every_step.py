@@ -1,0 +1,79 @@
+"""The core test: whatever happens at whichever step, a hold is resolved exactly once.
+
+Each scenario is run whole once to count the scheduler's steps, then again for every k with the server's scope cancelled
+at step k, as a bug, a shutdown past its grace or a supervisor would do it.
+"""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from hoptrio.ledger.model import RequestFilter
+from tests.support.harness import gateway
+from tests.support.provider import Cut, Hang, Pause, sse
+from tests.support.streams import CHAT
+
+SCENARIOS = {
+    "success": sse(*CHAT.opening, Pause(1), *CHAT.answer, *CHAT.closing, *CHAT.terminal),
+    "disconnect": sse(*CHAT.opening, Pause(2), *CHAT.answer, Pause(2), *CHAT.closing, *CHAT.terminal),
+    "cut": sse(*CHAT.opening, Pause(1), CHAT.answer[0], Cut(), end=False),
+    "stall": sse(*CHAT.opening, CHAT.answer[0], Hang()),
+    "deadline": sse(*CHAT.opening, *[each for _ in range(13) for each in (CHAT.answer[0], Pause(50))]),
+}
+
+
+class CancelAt(trio.abc.Instrument):
+    """Counts task steps from `arm` on, and cancels the armed scope at step `k`."""
+
+    def __init__(self, k: int | None) -> None:
+        self.k = k
+        self.steps = 0
+        self.scope: trio.CancelScope | None = None
+
+    def arm(self, scope: trio.CancelScope) -> None:
+        self.scope = scope
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.scope is None:
+            return
+        self.steps += 1
+        if self.steps == self.k:
+            self.scope.cancel()
+
+
+async def play(name: str, instrument: CancelAt) -> None:
+    async with gateway(SCENARIOS[name]) as world:
+        instrument.arm(world.connections.cancel_scope)
+        client = await world.start("chat")
+        with trio.move_on_after(1 if name == "disconnect" else 2000):
+            await client.read()
+        await client.leave()
+        await trio.sleep(700)
+        await check(world, name, untouched=instrument.k is None)
+
+
+async def check(world, name, *, untouched):
+    records = await world.ledger.requests(RequestFilter())
+    assert len(records) <= 1
+    report = await world.ledger.audit()
+    assert report.ok, report.violations
+    assert report.open_holds == 0
+    assert report.captured + report.released == len([each for each in records if each.hold_nanos])
+    account = world.ledger.account("acme")
+    assert account.held_nanos == 0
+    charged = sum(each.charge_nanos or 0 for each in records)
+    assert account.balance_nanos == 1000 * 10**9 - charged
+    if untouched:
+        assert records[0].state == ("captured" if name in ("success", "disconnect") else "released")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_exactly_one_settlement_at_each_step(name):
+    whole = CancelAt(None)
+    trio.run(play, name, whole, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[whole])
+    assert whole.steps > 50
+    for k in range(1, whole.steps + 1):
+        cancelled = CancelAt(k)
+        trio.run(play, name, cancelled, clock=trio.testing.MockClock(autojump_threshold=0), instruments=[cancelled])
