@@ -1,1 +1,1 @@
-"""The Chat Completions protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""
+"""OpenAI Chat Completions (protocols: chat). Only ``data:`` lines; the terminal is ``data: [DONE]``."""

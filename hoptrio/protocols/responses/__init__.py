@@ -1,1 +1,1 @@
-"""The Responses protocol: request rules, the reader of its answers, its error shapes. Sans-IO."""
+"""OpenAI Responses (protocols: responses). Named events; one of completed, incomplete, failed ends the stream."""
