@@ -70,6 +70,7 @@ class EventPump:
         self._progressed = progressed
         self._note = note
         self._tail = b""
+        self._partial = 0
         self._any = False
 
     @property
@@ -115,7 +116,7 @@ class EventPump:
     def _take(self, events: Iterable[SseEvent]) -> None:
         """Classify events in order and hand on what may be seen now, in one write a read, whatever it holds."""
         out: list[bytes] = []
-        progressed = self._splitter.growing
+        progressed = self._grown()
         for event in events:
             kind, wire = self._reader.feed(event)
             if kind < Kind.TERMINAL:
@@ -130,6 +131,11 @@ class EventPump:
         if data := b"".join(out):
             self._first("first_event")
             self._emit(data)
+
+    def _grown(self) -> bool:
+        """Bytes of one large unfinished event are progress, too (contract, "Clocks")."""
+        before, self._partial = self._partial, self._splitter.partial_bytes
+        return self._partial > before
 
     def _hold_back(self, kind: Kind, wire: bytes, out: list[bytes]) -> None:
         """A newer candidate for the terminal sets the older one free; error events are kept together."""
