@@ -87,6 +87,7 @@ class Stream:
         self._attempts = 0
         self._created_at = trio.current_time()
         self._client_gone_noted = False
+        self._left_early = False
         #: ((seconds since the request came, event), ...), appended by this object only.
         self.timeline: list[tuple[float, str]] = []
         #: Set when the hold is resolved, or the request refused.
@@ -198,12 +199,15 @@ class Stream:
 
     def _write_head(self) -> None:
         if not self._writer.head_written:
+            # A FIN that was there before the first byte is proven to be a client that left only by later writes.
+            self._left_early = self._writer.half_closed
             self._writer.head(200, self._face.stream_headers(self._answer))
 
     def _note_client_gone(self) -> None:
         if not self._client_gone_noted:
             self._client_gone_noted = True
-            self.note("client_gone" if self._writer.head_written else "client_gone_before_first_byte")
+            early = self._left_early or not self._writer.head_written
+            self.note("client_gone_before_first_byte" if early else "client_gone")
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

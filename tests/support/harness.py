@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 PRICES = {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100}
 NANOS_PER_INPUT, NANOS_PER_OUTPUT = 1000, 2000
 
-CHAT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+#: A chat stream that does not ask for usage, and one that does.
+CHAT_SILENT = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+CHAT = {**CHAT_SILENT, "stream_options": {"include_usage": True}}
 RESPONSES = {"model": "m", "stream": True, "input": "hi"}
 MESSAGES = {"model": "m", "stream": True, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
