@@ -142,6 +142,13 @@ class Harness:
             await trio.sleep(0.01)
 
 
+async def _own_nursery(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+    """A nursery in a task of its own, so that cancelling it cancels nothing of the test."""
+    async with trio.open_nursery() as nursery:
+        task_status.started(nursery)
+        await trio.sleep_forever()
+
+
 @asynccontextmanager
 async def gateway(
     *scripts: list[Step], config: dict[str, Any] | None = None, contract: str = "hoptrio", deposit: str = "1000"
@@ -150,7 +157,8 @@ async def gateway(
     built = build(config or settings())
     async with memory_ledger() as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
-        async with Upstream(provider.connect) as upstream, trio.open_nursery() as connections:
+        connections = await nursery.start(_own_nursery)
+        async with Upstream(provider.connect) as upstream:
             made = Gateway(
                 ledger=ledger,
                 upstream=upstream,
