@@ -28,8 +28,9 @@ CHAT: Mapping[str, tuple[object, ...]] = {
     "models": ([],),
     "preset": (),
     "plugins": ([],),
-    # xAI's live search, priced by the source.
+    # Live searches of xAI and Qwen, priced by the source and by the call.
     "search_parameters": ({"mode": "off"},),
+    "enable_search": (False,),
 }
 RESPONSES: Mapping[str, tuple[object, ...]] = {
     "audio": (),

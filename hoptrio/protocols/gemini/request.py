@@ -31,7 +31,7 @@ KNOWN = frozenset(
 #: verb -> streaming
 _VERBS = {"generateContent": False, "streamGenerateContent": True}
 #: ``/v1beta/models/gemini-2.5-pro:generateContent``; the colon may have been percent-encoded, the prefix doubled.
-_PATH = re.compile(r"/v1(?:beta)?/(?:models/)*(?P<model>[^:]+(?::[^:]+)*):(?P<verb>[A-Za-z]+)")
+_PATH = re.compile(r"/v1(?:beta)?/(?:models/)*+(?P<model>[^:]+(?::[^:]+)*):(?P<verb>[A-Za-z]+)")
 _PLAIN_PARTS = frozenset(
     {"text", "thought", "thoughtSignature", "functionCall", "executableCode", "codeExecutionResult", "partMetadata"}
 )
@@ -180,7 +180,8 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
 def _survey_content(survey: Survey, param: str, content: dict[str, Any]) -> None:
     parts = content.get("parts")
     # A lone part is read as a list of one.
-    for path, part in fields.objects([parts] if type(parts) is dict else parts or [], f"{param}.parts"):
+    several = [parts] if type(parts) is dict else fields.optional_list(content, "parts", f"{param}.parts")
+    for path, part in fields.objects(several, f"{param}.parts"):
         for name, value in part.items():
             _survey_part(survey, f"{path}.{name}", _camel(name), value)
 
@@ -215,7 +216,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
     tools = _tools(body)
     for param, tool in tools:
         for key, value in tool.items():
-            name = _hosted_name(key, value, f"{param}.{key}")
+            name = _hosted_name(key, value, param)
             if name is not None:
                 survey.hosted_tool(name)
             if name in _STORE_TOOLS:

@@ -124,6 +124,8 @@ def _survey_state(survey: Survey, body: dict[str, Any]) -> None:
         survey.provider_id(conversation.get("id") if of_object else conversation, "conversation")
     if body.get("prompt") is not None:
         survey.foreign()
+    if type(body.get("instructions", "")) is not str and body["instructions"] is not None:
+        survey.opaque = True
     cache = fields.optional_object(body, "prompt_cache_options") or {}
     if cache.get("ttl") not in (None, "30m"):
         survey.long_cache = True
