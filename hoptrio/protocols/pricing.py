@@ -46,8 +46,6 @@ MESSAGES: Mapping[str, tuple[object, ...]] = {
     "fallbacks": ([],),
     "inference_geo": ("global",),
     "models": ([],),
-    # Compaction is a second generation that the totals of the usage leave out (protocols page 6.3).
-    "compaction": (),
 }
 #: Prefixes in ``anthropic-beta`` that raise the price of long prompts.
 MESSAGES_BETAS = ("context-1m-",)

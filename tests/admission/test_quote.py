@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptrio.admission.catalogue import Model
@@ -190,6 +190,7 @@ TABLE = st.builds(
 )
 
 
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(table=TABLE, priority=TABLE, data=st.data())
 def test_no_usage_within_the_bounds_costs_more_than_the_hold(table, priority, data):
     sold = model(prices=table, tiers={"priority": priority})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptrio.errors import BadRequest
@@ -96,6 +96,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(st.dictionaries(st.text(), JSON_VALUES, max_size=5), st.booleans())
 def test_parsing_and_serialising_keeps_the_meaning(value, ascii_only):
     body = json.dumps(value, ensure_ascii=ascii_only).encode()

@@ -39,7 +39,7 @@ _CLIENT_TOOLS = ("function", "custom")
 def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
     """Read ``POST /v1/chat/completions``. Raises BadRequest with `param`."""
     value = parse_object(body)
-    model = fields.text(value, "model")
+    model = fields.model_name(value)
     messages = fields.required_list(value, "messages")
     stream = fields.flag(value, "stream")
     limits = [fields.whole(value, name) for name in LIMITS]

@@ -38,6 +38,7 @@ _PLAIN_PARTS = frozenset(
 _CLIENT_TOOLS = frozenset({"functionDeclarations", "computerUse"})
 #: Older names of a tool that one price names.
 _ALIASES = {"google_search_retrieval": "google_search", "mcp_servers": "mcp"}
+_MODALITIES = frozenset({"MODALITY_UNSPECIFIED", "TEXT", "IMAGE"})
 #: Hosted tools that read stores of an account.
 _STORE_TOOLS = ("file_search", "retrieval")
 
@@ -158,7 +159,8 @@ def _refuse_priced_config(config: dict[str, Any]) -> None:
             raise pricing.unsupported(f"generationConfig.{name}")
     for spelling in _spellings(config, "responseModalities"):
         modalities = fields.optional_list(config, spelling, f"generationConfig.{spelling}")
-        if any(str(modality).upper() == "AUDIO" for modality in modalities):
+        # Enumerations may come as numbers, so what may pass is named, not what may not.
+        if not _MODALITIES.issuperset(str(modality).upper() for modality in modalities):
             raise pricing.unsupported(f"generationConfig.{spelling}")
 
 

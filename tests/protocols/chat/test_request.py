@@ -79,6 +79,7 @@ REFUSED = [
     ({"model": None}, "model", "missing_required_parameter"),
     ({"model": ""}, "model", "invalid_value"),
     ({"model": 3}, "model", "invalid_type"),
+    ({"model": "m" * 257}, "model", "invalid_value"),
     ({"model": ["m"]}, "model", "invalid_type"),
     ({"messages": None}, "messages", "missing_required_parameter"),
     ({"messages": "hi"}, "messages", "invalid_type"),

@@ -135,6 +135,8 @@ REFUSED = [
         "generationConfig.response_modalities",
         "unsupported_parameter",
     ),
+    ({"generationConfig": {"responseModalities": [3]}}, "generationConfig.responseModalities", "unsupported_parameter"),
+    ({"serviceTier": 3}, "serviceTier", "invalid_type"),
     ({"generationConfig": {"speechConfig": {}}}, "generationConfig.speechConfig", "unsupported_parameter"),
     ({"generationConfig": {"routing_config": {}}}, "generationConfig.routingConfig", "unsupported_parameter"),
     (user({"inlineData": {"mimeType": "audio/mp3"}}), "contents[0].parts[0].inlineData", "unsupported_parameter"),

@@ -72,12 +72,6 @@ REFUSED = [
         "billing_policy",
         "unsupported_parameter",
     ),
-    ({"compaction": {"type": "enabled"}}, "compaction", "unsupported_parameter"),
-    (
-        {"context_management": {"edits": [{"type": "clear_thinking_20251015"}, {"type": "compact_20260112"}]}},
-        "context_management.edits[1]",
-        "unsupported_parameter",
-    ),
     (
         user({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": SEARCH}}),
         "messages[0].content[0].tool",
@@ -125,6 +119,7 @@ PLAIN = [
     user({"type": "redacted_thinking", "data": "AA"}, {"type": "server_tool_use", "id": "s", "input": {}}),
     user({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}),
     {"system": [{"type": "text", "text": "be brief"}]},
+    {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}},
     {"tools": [CLIENT_TOOL]},
     {"tools": [{"type": "bash_20250124", "name": "bash"}]},
 ]
@@ -141,6 +136,8 @@ OPAQUE = [
     user({"type": None}),
     {"messages": [{"role": "user", "content": 7}]},
     {"system": {"type": "text", "text": "hi"}},
+    {"compaction": {"type": "enabled"}},
+    {"context_management": {"edits": [{"type": "clear_thinking_20251015"}, {"type": "compact_20260112"}]}},
     {"tools": [{"type": "computer_20250124", "name": "computer"}]},
     {"tools": [{"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}]},
 ]

@@ -127,6 +127,7 @@ OPAQUE = [
     items({"type": "of tomorrow"}),
     items({"type": 5}),
     {"instructions": [{"role": "developer"}]},
+    {"context_management": [{"type": "compaction", "compact_threshold": 1000}]},
     {"tools": [{"type": "tool_search"}]},
 ]
 
