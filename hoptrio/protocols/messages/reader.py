@@ -22,6 +22,7 @@ from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, loads
 from hoptrio.protocols.messages.errors import error_data, provider_error
 from hoptrio.protocols.messages.usage import UsageTally
 from hoptrio.protocols.sse import data_event, named_event
+from hoptrio.protocols.unary import UnaryAnswer
 
 if TYPE_CHECKING:
     from hoptrio.contract import Reason
@@ -207,21 +208,13 @@ class MessagesReader:
         return Step(Kind.FAILURE, named_event(b"error", one_line(event.data) if event.stray else event.data))
 
 
-class _Whole(msgspec.Struct):
-    """A `protocols.rules.Unary`."""
-
-    counts: Counts | None = None
-    error: ProviderError | None = None
-    provider_ids: tuple[str, ...] = ()
-
-
-def read(call: Call, body: bytes) -> _Whole:
+def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
     if (found := stream_error(body)) is not None:
-        return _Whole(error=provider_error(found))
+        return UnaryAnswer(error=provider_error(found))
     tally = UsageTally()
     tally.delta(bytes(_message(body).usage))
-    return _Whole(counts=tally.counts())
+    return UnaryAnswer(counts=tally.counts())
 
 
 def _event(data: bytes) -> _Event | _LooseEvent | None:
