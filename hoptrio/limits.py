@@ -62,6 +62,10 @@ STALL_MAX_S = 590.0
 
 #: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
 EVENT_BYTES_MAX = 16 * MIB
+#: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
+EVENT_LARGE_BYTES = 64 * KIB
+#: A provider's own error message is kept this far.
+ERROR_MESSAGE_CHARS_MAX = 2_000
 #: The body of a response that does not stream.
 UNARY_BYTES_MAX = 64 * MIB
 #: A provider's error body is read this far, for its message.

@@ -1,0 +1,1 @@
+"""OpenAI Responses (protocols: responses). Named events; one of completed, incomplete, failed ends the stream."""
