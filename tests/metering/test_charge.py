@@ -76,6 +76,17 @@ def test_each_component_is_bounded():
     assert found == Charge(8 * 1_250 + 2 * 125, (Flag.CLAMPED,))
 
 
+def test_tool_calls_and_images_are_bounded_too():
+    prices = Prices(
+        input=0, output=0, cached_input=0, cache_write=0, cache_write_1h=0, tools={"web_search": 7}, image=40
+    )
+    found = Usage(input=0, output=0, tool_calls={"web_search": 3}, images=2)
+    bounds = Bounds(input_tokens=0, output_tokens=0, hold_nanos=10**9, tool_calls={"web_search": 2}, images=1)
+    assert charge(found, PriceTables(prices), bounds) == Charge(54, (Flag.CLAMPED,))
+    not_asked_for = Bounds(input_tokens=0, output_tokens=0, hold_nanos=10**9, tool_calls={}, images=2)
+    assert charge(found, PriceTables(prices), not_asked_for) == Charge(80, (Flag.CLAMPED,))
+
+
 def test_the_hold_is_the_most():
     bounds = Bounds(input_tokens=10**6, output_tokens=10**6, hold_nanos=1_000)
     assert charge(Usage(input=14, output=52), TABLES, bounds) == Charge(1_000, (Flag.CLAMPED,))

@@ -12,18 +12,18 @@ form the same bytes are elements (`array.ArrayFraming`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hoptrio.limits import GEMINI_TAIL_S
-from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
 from hoptrio.protocols.events import Finish, Framing, Kind, Step
 from hoptrio.protocols.gemini.array import ArrayFraming
 from hoptrio.protocols.gemini.errors import error_data, provider_error
 from hoptrio.protocols.gemini.usage import UsageMetadata, counts_of, read_usage
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled
 from hoptrio.protocols.sse import data_event
+from hoptrio.protocols.stream_error import one_line, stream_error
 from hoptrio.protocols.unary import UnaryAnswer
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ class GeminiReader:
             return Step(Kind.QUIET, b"")
         return Step(Kind.TERMINAL if self._holding else Kind.QUIET, self._frame(event.data))
 
-    def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
-        self.error = provider_error(found or ErrorObject())
+    def _failed(self, event: SseEvent, found: Any) -> Step:
+        self.error = provider_error(found)
         self.counts = None
         self.patience_s = 0
         self._holding = False

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
 from hoptrio.protocols.events import Finish, Kind, Step
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, loads
 from hoptrio.protocols.messages.errors import error_data, provider_error
 from hoptrio.protocols.messages.usage import UsageTally
 from hoptrio.protocols.sse import data_event, named_event
+from hoptrio.protocols.stream_error import one_line, stream_error
 from hoptrio.protocols.unary import UnaryAnswer
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ class MessagesReader:
             return Step(_QUIET, b"")
         return Step(_QUIET, named_event(event.name, event.data) if event.name else data_event(event.data))
 
-    def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
-        self.error = provider_error(found or ErrorObject())
+    def _failed(self, event: SseEvent, found: Any) -> Step:
+        self.error = provider_error(loads(event.data) if found is None else found)
         self.patience_s = 0
         return Step(Kind.FAILURE, named_event(b"error", one_line(event.data) if event.stray else event.data))
 

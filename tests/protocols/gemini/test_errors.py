@@ -52,7 +52,7 @@ def test_a_providers_error_body_is_read_with_its_retry_info():
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s"}
     error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "quota", "details": [{}, info]}
     assert read_error(429, {}, json.dumps({"error": error}).encode()) == ProviderError(
-        status=429, type="RESOURCE_EXHAUSTED", message="quota", retry_after_s=35
+        status=429, code="429", type="RESOURCE_EXHAUSTED", message="quota", retry_after_s=35
     )
 
 

@@ -274,7 +274,7 @@ def test_a_stray_object_that_is_no_error_is_no_event():
     [
         ({"error": {"status": "RESOURCE_EXHAUSTED"}}, 429),
         ({"error": {"code": "429"}}, 429),
-        ({"error": "no"}, 500),
+        ({"error": "no"}, 502),
         ([ERROR], 503),
     ],
 )

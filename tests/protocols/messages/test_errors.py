@@ -80,7 +80,6 @@ def test_foreign_error_bodies_are_read_as_far_as_possible(body, message):
         ({"retry-after": "3"}, 3),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
         ({"retry-after": "-1"}, None),
-        ({"retry-after": "9" * 30}, None),
         ({}, None),
     ],
 )

@@ -305,10 +305,10 @@ def test_case_35_an_error_is_recognised_without_its_event_name():
     ("found", "status"),
     [
         (SseEvent(b"", b'{"error":{"message":"no","code":503}}'), 503),
-        (SseEvent(b"", b'{"error":"no"}'), 500),
+        (SseEvent(b"", b'{"error":"no"}'), 502),
         (SseEvent(b"", b'[{"error":{"code":429}}]'), 429),
-        (SseEvent(b"error", b"Bad gateway"), 500),
-        (SseEvent(b"error", b'{"message":"no"}'), 500),
+        (SseEvent(b"error", b"Bad gateway"), 502),
+        (SseEvent(b"error", b'{"type":"error","message":"no"}'), 502),
         (SseEvent(b"", b'{"error":{"type":"rate_limit_error"}}', stray=True), 429),
     ],
 )
