@@ -27,6 +27,8 @@ BODY_S = 300.0
 BODY_IDLE_S = 30.0
 #: JSON nesting in a request body; no real request is deeper than about 30 (tool schemas).
 JSON_DEPTH_MAX = 200
+#: A model's name; it goes into records, and the longest in use (with organisation and version) have about 100.
+MODEL_NAME_CHARS_MAX = 256
 #: Brackets and braces in a request body, those inside strings included. A parsed container is up to 25 times its
 #: bytes, so this bounds a body's memory at about 300 MB; a prompt of 10 MB of source code holds some 500,000.
 JSON_BRACKETS_MAX = 2_000_000

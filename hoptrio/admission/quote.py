@@ -91,8 +91,8 @@ def quote(call: Call, body_bytes: int, model: Model, dropped: frozenset[str] = f
     image_bound = call.choices if model.prices.image is not None else 0
     amounts = (
         _cost(prices, call, input_bound, output_bound)
-        + _TOKENS * sum(count * _tool_price(name, prices, model) for name, count in tool_bounds.items())
-        + _TOKENS * image_bound * (prices.image or model.prices.image or 0)
+        + _TOKENS * sum(count * prices.tools.get(name, 0) for name, count in tool_bounds.items())
+        + _TOKENS * image_bound * (prices.image or 0)
         for prices in _tables(call, model)
     )
     return Quote(
@@ -120,12 +120,8 @@ def _tables(call: Call, model: Model) -> Iterator[Prices]:
 
 
 def _cost(prices: Prices, call: Call, input_bound: int, output_bound: int) -> int:
-    """In billionths of a billionth's millionth, so that rounding happens once."""
+    """The cost of the tokens in millionths of a billionth, since a price is per million: rounding happens once."""
     dearest = max(prices.input, prices.cached_input, prices.cache_write)
     if call.long_cache:
         dearest = max(dearest, prices.cache_write_1h)
     return input_bound * dearest + output_bound * prices.output
-
-
-def _tool_price(name: str, prices: Prices, model: Model) -> int:
-    return prices.tools.get(name, model.prices.tools.get(name, 0))

@@ -21,11 +21,15 @@ __all__ = ["Bounds", "Charge", "charge"]
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hold was made for: all input tokens, all output tokens, and the amount itself."""
+    """What the hold was made for, component by component, and the amount itself."""
 
+    #: All input tokens and all output tokens.
     input_tokens: int
     output_tokens: int
     hold_nanos: int
+    #: Calls of each hosted tool, and images; None = only the amount bounds them.
+    tool_calls: dict[str, int] | None = None
+    images: int | None = None
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -48,13 +52,13 @@ def charge(usage: Usage, tables: PriceTables, bounds: Bounds) -> Charge:
         bounds.input_tokens,
     )
     outputs = _within([(usage.output, prices.output)], bounds.output_tokens)
-    extras_nanos, priced = _extras_nanos(usage, prices)
-    amount_nanos = total_nanos(inputs + outputs, extras_nanos)
-    over = usage.all_input > bounds.input_tokens or usage.output > bounds.output_tokens
+    calls, images = _extras_within(usage, bounds)
+    tools_nanos = sum(count * prices.tools.get(tool, 0) for tool, count in calls.items())
+    amount_nanos = total_nanos(inputs + outputs, tools_nanos + images * (prices.image or 0))
     own = (
-        (Flag.CLAMPED, over or amount_nanos > bounds.hold_nanos),
+        (Flag.CLAMPED, _exceeds(usage, bounds) or amount_nanos > bounds.hold_nanos),
         (Flag.UNKNOWN_TIER, not known_tier),
-        (Flag.UNPRICED, not priced),
+        (Flag.UNPRICED, not _is_priced(usage, prices)),
     )
     return Charge(
         amount_nanos=min(amount_nanos, bounds.hold_nanos),
@@ -78,8 +82,22 @@ def _within(components: list[tuple[int, int]], tokens_max: int) -> list[tuple[in
     return kept
 
 
-def _extras_nanos(usage: Usage, prices: Prices) -> tuple[int, bool]:
-    """Tool calls and images, and whether all of them have a price."""
-    tools = sum(count * prices.tools.get(tool, 0) for tool, count in usage.tool_calls.items())
-    priced = prices.tools.keys() >= usage.tool_calls.keys() and (prices.image is not None or not usage.images)
-    return tools + usage.images * (prices.image or 0), priced
+def _extras_within(usage: Usage, bounds: Bounds) -> tuple[dict[str, int], int]:
+    """Tool calls and images cut to their bounds."""
+    calls, images = usage.tool_calls, usage.images
+    if bounds.tool_calls is not None:
+        calls = {tool: min(count, bounds.tool_calls.get(tool, 0)) for tool, count in calls.items()}
+    return calls, images if bounds.images is None else min(images, bounds.images)
+
+
+def _exceeds(usage: Usage, bounds: Bounds) -> bool:
+    return (
+        usage.all_input > bounds.input_tokens
+        or usage.output > bounds.output_tokens
+        or _extras_within(usage, bounds) != (usage.tool_calls, usage.images)
+    )
+
+
+def _is_priced(usage: Usage, prices: Prices) -> bool:
+    """Whether every tool call and image has a price."""
+    return prices.tools.keys() >= usage.tool_calls.keys() and (prices.image is not None or not usage.images)

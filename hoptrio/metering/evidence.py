@@ -21,6 +21,10 @@ from hoptrio.protocols.events import Counts, Protocol
 __all__ = ["Flag", "Usage", "usage"]
 
 
+#: Tiers that providers report for the standard price.
+_STANDARD_TIERS = frozenset({"", "auto", "default", "standard", "standard_only", "on_demand", "unspecified"})
+
+
 class Flag(StrEnum):
     """What a human should know about a charge; a charge can have several."""
 
@@ -52,6 +56,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int = 0
     tool_calls: dict[str, int] = {}
     images: int = 0
+    #: The price table it selects, None = the standard one.
     tier: str | None = None
     flags: tuple[Flag, ...] = ()
 
@@ -97,9 +102,15 @@ def usage(counts: Counts, protocol: Protocol, *, answered: bool) -> Usage | None
         reasoning=min(parts.reasoning, parts.output),
         tool_calls=counts.tool_calls,
         images=counts.images or 0,
-        tier=counts.tier,
+        tier=_tier(counts.tier),
         flags=(*flags, Flag.SUSPECT) if answered and parts.output == 0 and not counts.images else flags,
     )
+
+
+def _tier(reported: str | None) -> str | None:
+    """The name of a price table in lower case, None for the standard one."""
+    name = (reported or "").lower()
+    return None if name in _STANDARD_TIERS else name
 
 
 def _parts(counts: Counts, protocol: Protocol) -> _Parts | None:

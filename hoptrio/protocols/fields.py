@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hoptrio.errors import BadRequest
+from hoptrio.limits import MODEL_NAME_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["flag", "missing", "objects", "optional_list", "optional_object", "required_list", "text", "whole"]
+__all__ = ["flag", "missing", "model_name", "objects", "optional_list", "optional_object", "required_list", "whole"]
 
 _NAMES = {
     dict: "an object",
@@ -31,15 +32,15 @@ def missing(param: str) -> BadRequest:
     return BadRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
 
 
-def text(body: dict[str, Any], name: str) -> str:
-    """A required, non-empty string."""
-    value = body.get(name)
+def model_name(body: dict[str, Any]) -> str:
+    """The required ``model``. Whether there is such a model is for the catalogue to say."""
+    value = body.get("model")
     if value is None:
-        raise missing(name)
+        raise missing("model")
     if type(value) is not str:
-        raise _wrong_type(name, "a string", value)
-    if not value:
-        raise BadRequest(f"Invalid '{name}': it must not be empty.", param=name)
+        raise _wrong_type("model", "a string", value)
+    if not 0 < len(value) <= MODEL_NAME_CHARS_MAX:
+        raise BadRequest(f"Invalid 'model': expected 1 to {MODEL_NAME_CHARS_MAX} characters.", param="model")
     return value
 
 

@@ -28,8 +28,9 @@ CHAT: Mapping[str, tuple[object, ...]] = {
     "models": ([],),
     "preset": (),
     "plugins": ([],),
-    # xAI's live search, priced by the source.
+    # Live searches of xAI and Qwen, priced by the source and by the call.
     "search_parameters": ({"mode": "off"},),
+    "enable_search": (False,),
 }
 RESPONSES: Mapping[str, tuple[object, ...]] = {
     "audio": (),
@@ -45,8 +46,6 @@ MESSAGES: Mapping[str, tuple[object, ...]] = {
     "fallbacks": ([],),
     "inference_geo": ("global",),
     "models": ([],),
-    # Compaction is a second generation that the totals of the usage leave out (protocols page 6.3).
-    "compaction": (),
 }
 #: Prefixes in ``anthropic-beta`` that raise the price of long prompts.
 MESSAGES_BETAS = ("context-1m-",)

@@ -75,7 +75,9 @@ class Rules(Interface):
         drop_tools: frozenset[str],
     ) -> bytes:
         """The upstream body, from the parsed value: `model` is the channel's own name for it, `output_limit` (if not
-        None) replaces every spelling of the limit above it and is added where the protocol requires one."""
+        None) replaces every spelling of the limit above it; a request without a limit gets none. `ask_usage` (Chat)
+        sets ``stream_options.include_usage``; without it no ``stream_options`` are sent, not even the caller's.
+        Hosted tools in `drop_tools` are left out; others without a bound on their calls get `HOSTED_CALLS_MAX`."""
 
     def path(self, call: Call, model: str) -> str:
         """The path and query behind the channel's base URL, e.g. ``/chat/completions`` or

@@ -39,7 +39,7 @@ _CLIENT_TOOLS = ("function", "custom")
 def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
     """Read ``POST /v1/chat/completions``. Raises BadRequest with `param`."""
     value = parse_object(body)
-    model = fields.text(value, "model")
+    model = fields.model_name(value)
     messages = fields.required_list(value, "messages")
     stream = fields.flag(value, "stream")
     limits = [fields.whole(value, name) for name in LIMITS]
@@ -49,7 +49,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     _refuse_audio_output(value)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
     survey = Survey()
-    survey.cache_control(value)
+    _survey_context(survey, value)
     for param, message in fields.objects(messages, "messages"):
         _survey_message(survey, param, message)
     _survey_tools(survey, value)
@@ -114,6 +114,15 @@ def _usage_asked(body: dict[str, Any], *, stream: bool) -> bool:
 def _refuse_audio_output(body: dict[str, Any]) -> None:
     if "audio" in fields.optional_list(body, "modalities"):
         raise pricing.unsupported("modalities")
+
+
+def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
+    """Vendor fields by which a provider adds input of its own: Azure's retrieval, Gemini's cached content."""
+    survey.cache_control(body)
+    if body.get("data_sources") is not None:
+        survey.foreign()
+    if body.get("extra_body") is not None:
+        survey.opaque = True
 
 
 def _survey_message(survey: Survey, param: str, message: dict[str, Any]) -> None:

@@ -7,41 +7,24 @@ the error is the provider's own judgement of the request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hoptrio.errors import UpstreamRefused
-from hoptrio.protocols.error_object import body_error, retry_after_s
-from hoptrio.protocols.events import ProviderError
+from hoptrio.protocols import openai_errors
+from hoptrio.protocols.stream_error import stream_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.errors import HoptrioError
-    from hoptrio.protocols.error_object import ErrorObject
+    from hoptrio.protocols.events import ProviderError
 
 __all__ = ["error_body", "error_data", "error_status", "provider_error", "read_error"]
 
-#: The HTTP status of each canonical status (google.rpc.Code).
-_STATUS_BY_NAME: Mapping[str, int] = {
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-    "NOT_FOUND": 404,
-    "ABORTED": 409,
-    "ALREADY_EXISTS": 409,
-    "RESOURCE_EXHAUSTED": 429,
-    "CANCELLED": 499,
-    "INTERNAL": 500,
-    "UNKNOWN": 500,
-    "DATA_LOSS": 500,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504,
-}
+_DELAY = re.compile(r"([0-9]{1,5})(?:\.([0-9]{1,9}))?s", re.ASCII)
 
 #: The canonical status of each HTTP status that hoptrio answers with (protocols page 8.3).
 _NAME_BY_STATUS: Mapping[int, str] = {
@@ -77,23 +60,35 @@ def error_data(error: HoptrioError) -> bytes:
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """A provider's non-2xx answer; the status line is believed over the body."""
-    found = body_error(body)
-    return _provider_error(status, found, retry_after_s(headers))
+    return _with_details(openai_errors.read_error(status, headers, body), stream_error(body))
 
 
-def provider_error(found: ErrorObject) -> ProviderError:
-    """A provider's error event: the status is its integer code, else that of its canonical name, or 500."""
-    return _provider_error(found.http_status or _STATUS_BY_NAME.get(found.status) or 500, found, None)
+def provider_error(value: Any) -> ProviderError:
+    """A provider's error event, its ``error`` member: the status is its integer code, or what its canonical status
+    name means."""
+    return _with_details(openai_errors.provider_error(value), value)
 
 
-def _provider_error(status: int, found: ErrorObject, wait_s: int | None) -> ProviderError:
-    return ProviderError(
-        status=status,
-        code=found.code,
-        type=found.status or found.type,
-        message=found.message,
-        retry_after_s=found.retry_after_s if wait_s is None else wait_s,
+def _with_details(found: ProviderError, value: Any) -> ProviderError:
+    """Google's own members: ``status`` names the type, and a ``google.rpc.RetryInfo`` how long to wait, unless a header
+    said so."""
+    if not isinstance(value, dict):
+        return found
+    name = value.get("status")
+    return msgspec.structs.replace(
+        found,
+        type=name if isinstance(name, str) else found.type,
+        retry_after_s=_retry_info_s(value.get("details")) if found.retry_after_s is None else found.retry_after_s,
     )
+
+
+def _retry_info_s(details: Any) -> int | None:
+    """The ``retryDelay``, e.g. ``"34.2s"``, in whole seconds, rounded up."""
+    for detail in details if isinstance(details, list) else ():
+        delay = _DELAY.fullmatch(str(detail.get("retryDelay"))) if isinstance(detail, dict) else None
+        if delay is not None:
+            return int(delay[1]) + bool((delay[2] or "").strip("0"))
+    return None
 
 
 def _error(error: HoptrioError) -> dict[str, str | int]:

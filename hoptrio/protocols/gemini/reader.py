@@ -12,18 +12,19 @@ form the same bytes are elements (`array.ArrayFraming`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hoptrio.limits import GEMINI_TAIL_S
-from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
 from hoptrio.protocols.events import Finish, Framing, Kind, Step
 from hoptrio.protocols.gemini.array import ArrayFraming
 from hoptrio.protocols.gemini.errors import error_data, provider_error
 from hoptrio.protocols.gemini.usage import UsageMetadata, counts_of, read_usage
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled
 from hoptrio.protocols.sse import data_event
+from hoptrio.protocols.stream_error import one_line, stream_error
+from hoptrio.protocols.unary import UnaryAnswer
 
 if TYPE_CHECKING:
     from hoptrio.contract import Reason
@@ -214,30 +215,22 @@ class GeminiReader:
             return Step(Kind.QUIET, b"")
         return Step(Kind.TERMINAL if self._holding else Kind.QUIET, self._frame(event.data))
 
-    def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
-        self.error = provider_error(found or ErrorObject())
+    def _failed(self, event: SseEvent, found: Any) -> Step:
+        self.error = provider_error(found)
         self.counts = None
         self.patience_s = 0
         self._holding = False
         return Step(Kind.FAILURE, self._frame(one_line(event.data) if event.stray else event.data))
 
 
-class _Whole(msgspec.Struct):
-    """A `protocols.rules.Unary`."""
-
-    counts: Counts | None = None
-    error: ProviderError | None = None
-    provider_ids: tuple[str, ...] = ()
-
-
-def read(call: Call, body: bytes) -> _Whole:
+def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
     if (found := stream_error(body)) is not None:
-        return _Whole(error=provider_error(found))
+        return UnaryAnswer(error=provider_error(found))
     tally = _Tally()
     if (chunk := _chunk(body)) is not None:
         tally.take(chunk)
-    return _Whole(counts=tally.counts())
+    return UnaryAnswer(counts=tally.counts())
 
 
 def _chunk(data: bytes) -> _Chunk | _LooseChunk | None:

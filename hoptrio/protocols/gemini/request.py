@@ -31,13 +31,14 @@ KNOWN = frozenset(
 #: verb -> streaming
 _VERBS = {"generateContent": False, "streamGenerateContent": True}
 #: ``/v1beta/models/gemini-2.5-pro:generateContent``; the colon may have been percent-encoded, the prefix doubled.
-_PATH = re.compile(r"/v1(?:beta)?/(?:models/)*(?P<model>[^:]+(?::[^:]+)*):(?P<verb>[A-Za-z]+)")
+_PATH = re.compile(r"/v1(?:beta)?/(?:models/)*+(?P<model>[^:]+(?::[^:]+)*):(?P<verb>[A-Za-z]+)")
 _PLAIN_PARTS = frozenset(
     {"text", "thought", "thoughtSignature", "functionCall", "executableCode", "codeExecutionResult", "partMetadata"}
 )
 _CLIENT_TOOLS = frozenset({"functionDeclarations", "computerUse"})
 #: Older names of a tool that one price names.
 _ALIASES = {"google_search_retrieval": "google_search", "mcp_servers": "mcp"}
+_MODALITIES = frozenset({"MODALITY_UNSPECIFIED", "TEXT", "IMAGE"})
 #: Hosted tools that read stores of an account.
 _STORE_TOOLS = ("file_search", "retrieval")
 
@@ -158,7 +159,8 @@ def _refuse_priced_config(config: dict[str, Any]) -> None:
             raise pricing.unsupported(f"generationConfig.{name}")
     for spelling in _spellings(config, "responseModalities"):
         modalities = fields.optional_list(config, spelling, f"generationConfig.{spelling}")
-        if any(str(modality).upper() == "AUDIO" for modality in modalities):
+        # Enumerations may come as numbers, so what may pass is named, not what may not.
+        if not _MODALITIES.issuperset(str(modality).upper() for modality in modalities):
             raise pricing.unsupported(f"generationConfig.{spelling}")
 
 
@@ -180,7 +182,8 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
 def _survey_content(survey: Survey, param: str, content: dict[str, Any]) -> None:
     parts = content.get("parts")
     # A lone part is read as a list of one.
-    for path, part in fields.objects([parts] if type(parts) is dict else parts or [], f"{param}.parts"):
+    several = [parts] if type(parts) is dict else fields.optional_list(content, "parts", f"{param}.parts")
+    for path, part in fields.objects(several, f"{param}.parts"):
         for name, value in part.items():
             _survey_part(survey, f"{path}.{name}", _camel(name), value)
 
@@ -215,7 +218,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
     tools = _tools(body)
     for param, tool in tools:
         for key, value in tool.items():
-            name = _hosted_name(key, value, f"{param}.{key}")
+            name = _hosted_name(key, value, param)
             if name is not None:
                 survey.hosted_tool(name)
             if name in _STORE_TOOLS:

@@ -1,7 +1,8 @@
 """Errors of the Messages protocol, both ways: ours as bodies and events, a provider's as `ProviderError`. Pure.
 
 Shapes: protocols page 6.5 (types and their HTTP twins) and 8.1. The body has no field for our code, so the message
-starts with it, except where the error is the provider's own judgement of the request.
+starts with it, except where the error is the provider's own judgement of the request. HTTP error bodies of providers
+are read by the one tolerant reader there is, `openai_errors.read_error`, since gateways answer in each other's shapes.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ import msgspec
 
 from hoptrio.contract import Reason
 from hoptrio.errors import UpstreamOverloaded, UpstreamRefused
-from hoptrio.protocols.error_object import body_error, retry_after_s
-from hoptrio.protocols.events import ProviderError
+from hoptrio.protocols import openai_errors
+from hoptrio.protocols.openai_errors import read_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.errors import HoptrioError
-    from hoptrio.protocols.error_object import ErrorObject
+    from hoptrio.protocols.events import ProviderError
 
 __all__ = ["error_body", "error_data", "error_status", "provider_error", "read_error"]
 
 #: The HTTP twin of each error type.
-STATUS_BY_TYPE: Mapping[str, int] = {
+_STATUS_BY_TYPE: Mapping[str, int] = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -39,7 +40,7 @@ STATUS_BY_TYPE: Mapping[str, int] = {
 }
 
 _TYPE_BY_STATUS: Mapping[int, str] = {
-    **{status: name for name, status in STATUS_BY_TYPE.items()},
+    **{status: name for name, status in _STATUS_BY_TYPE.items()},
     408: "timeout_error",
     503: "overloaded_error",
 }
@@ -64,25 +65,11 @@ def error_data(reason: Reason, error: HoptrioError) -> bytes:
     return msgspec.json.encode({"type": "error", "error": shown})
 
 
-def read_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-    """A provider's non-2xx answer; the status line is believed over the body."""
-    found = body_error(body)
-    return _provider_error(status, found, retry_after_s(headers))
-
-
-def provider_error(found: ErrorObject) -> ProviderError:
-    """A provider's error event: the status is the twin of its type, an integer code, or 500."""
-    return _provider_error(STATUS_BY_TYPE.get(found.type) or found.http_status or 500, found, None)
-
-
-def _provider_error(status: int, found: ErrorObject, wait_s: int | None) -> ProviderError:
-    return ProviderError(
-        status=status,
-        code=found.code,
-        type=found.type or found.status,
-        message=found.message,
-        retry_after_s=found.retry_after_s if wait_s is None else wait_s,
-    )
+def provider_error(value: Any) -> ProviderError:
+    """A provider's error event, its ``error`` member or all of it: the status is the HTTP twin of its type, or what
+    else the error says of itself."""
+    found = openai_errors.provider_error(value)
+    return msgspec.structs.replace(found, status=_STATUS_BY_TYPE.get(found.type, found.status))
 
 
 def _error(error: HoptrioError) -> dict[str, Any]:

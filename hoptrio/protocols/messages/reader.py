@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hoptrio.protocols.error_object import ErrorObject, one_line, stream_error
 from hoptrio.protocols.events import Finish, Kind, Step
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, loads
 from hoptrio.protocols.messages.errors import error_data, provider_error
 from hoptrio.protocols.messages.usage import UsageTally
 from hoptrio.protocols.sse import data_event, named_event
+from hoptrio.protocols.stream_error import one_line, stream_error
+from hoptrio.protocols.unary import UnaryAnswer
 
 if TYPE_CHECKING:
     from hoptrio.contract import Reason
@@ -201,27 +202,19 @@ class MessagesReader:
             return Step(_QUIET, b"")
         return Step(_QUIET, named_event(event.name, event.data) if event.name else data_event(event.data))
 
-    def _failed(self, event: SseEvent, found: ErrorObject | None) -> Step:
-        self.error = provider_error(found or ErrorObject())
+    def _failed(self, event: SseEvent, found: Any) -> Step:
+        self.error = provider_error(loads(event.data) if found is None else found)
         self.patience_s = 0
         return Step(Kind.FAILURE, named_event(b"error", one_line(event.data) if event.stray else event.data))
 
 
-class _Whole(msgspec.Struct):
-    """A `protocols.rules.Unary`."""
-
-    counts: Counts | None = None
-    error: ProviderError | None = None
-    provider_ids: tuple[str, ...] = ()
-
-
-def read(call: Call, body: bytes) -> _Whole:
+def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
     if (found := stream_error(body)) is not None:
-        return _Whole(error=provider_error(found))
+        return UnaryAnswer(error=provider_error(found))
     tally = UsageTally()
     tally.delta(bytes(_message(body).usage))
-    return _Whole(counts=tally.counts())
+    return UnaryAnswer(counts=tally.counts())
 
 
 def _event(data: bytes) -> _Event | _LooseEvent | None:

@@ -23,9 +23,9 @@ __all__ = ["encode", "parse", "path"]
 VERSION = "2023-06-01"
 #: Fields of the current API and its betas; a channel with ``unknown_fields = "drop"`` gets no other.
 KNOWN = frozenset(
-    """cache_control container context_management diagnostics inference_geo max_tokens mcp_servers messages metadata
-    model output_config output_format service_tier speed stop_sequences stream system temperature thinking thread
-    tool_choice tools top_k top_p""".split()  # noqa: SIM905
+    """cache_control compaction container context_management diagnostics inference_geo max_tokens mcp_servers messages
+    metadata model output_config output_format service_tier speed stop_sequences stream system temperature thinking
+    thread tool_choice tools top_k top_p""".split()  # noqa: SIM905
 )
 
 #: The least thinking budget the API takes.
@@ -49,14 +49,14 @@ _BOUNDED_TOOLS = ("web_search", "web_fetch")
 def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
     """Read ``POST /v1/messages``. Raises BadRequest with `param`."""
     value = parse_object(body)
-    model = fields.text(value, "model")
+    model = fields.model_name(value)
     limit = fields.whole(value, "max_tokens")
     if limit is None:
         raise fields.missing("max_tokens")
     messages = fields.required_list(value, "messages")
     stream = fields.flag(value, "stream")
     pricing.refuse(value, pricing.MESSAGES)
-    _refuse_priced_betas(value, headers)
+    _refuse_priced_betas(headers)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
     survey = Survey()
     _survey_context(survey, value)
@@ -113,15 +113,10 @@ def _relayed(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return (version, ("anthropic-beta", betas)) if betas else (version,)
 
 
-def _refuse_priced_betas(body: dict[str, Any], headers: Mapping[str, str]) -> None:
+def _refuse_priced_betas(headers: Mapping[str, str]) -> None:
     for beta in headers.get("anthropic-beta", "").split(","):
         if beta.strip().startswith(pricing.MESSAGES_BETAS):
             raise pricing.unsupported("anthropic-beta")
-    management = fields.optional_object(body, "context_management") or {}
-    edits = fields.optional_list(management, "edits", "context_management.edits")
-    for param, edit in fields.objects(edits, "context_management.edits"):
-        if str(edit.get("type")).startswith("compact"):
-            raise pricing.unsupported(param)
 
 
 def _thinking_budget(body: dict[str, Any]) -> int | None:
@@ -145,9 +140,19 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
     _survey_content(survey, "system", body.get("system"))
     if body.get("container") is not None:
         survey.foreign()
+    _survey_compaction(survey, body)
     thread = fields.optional_object(body, "thread") or {}
     if thread.get("previous_message_id") is not None:
         survey.provider_id(thread["previous_message_id"], "thread.previous_message_id")
+
+
+def _survey_compaction(survey: Survey, body: dict[str, Any]) -> None:
+    """A compaction is a second generation over the same input, so that the body is read twice (protocols page 6.3)."""
+    management = fields.optional_object(body, "context_management") or {}
+    edits = fields.optional_list(management, "edits", "context_management.edits")
+    compacts = [str(edit.get("type")).startswith("compact") for _, edit in fields.objects(edits, "context_management")]
+    if body.get("compaction") is not None or any(compacts):
+        survey.opaque = True
 
 
 def _survey_content(survey: Survey, param: str, content: Any) -> None:

@@ -55,7 +55,7 @@ _ALIASES = {"web_search_preview": "web_search"}
 def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> Call:
     """Read ``POST /v1/responses``. Raises BadRequest with `param`."""
     value = parse_object(body)
-    model = fields.text(value, "model")
+    model = fields.model_name(value)
     stream = fields.flag(value, "stream")
     _check_options(value, stream=stream)
     pricing.refuse(value, pricing.RESPONSES)
@@ -124,6 +124,11 @@ def _survey_state(survey: Survey, body: dict[str, Any]) -> None:
         survey.provider_id(conversation.get("id") if of_object else conversation, "conversation")
     if body.get("prompt") is not None:
         survey.foreign()
+    if type(body.get("instructions", "")) is not str and body["instructions"] is not None:
+        survey.opaque = True
+    if fields.optional_list(body, "context_management"):
+        # A compaction is a second generation over the same input.
+        survey.opaque = True
     cache = fields.optional_object(body, "prompt_cache_options") or {}
     if cache.get("ttl") not in (None, "30m"):
         survey.long_cache = True
