@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import h11
 import pytest
 from hypothesis import given
@@ -30,7 +32,7 @@ def feed_all(body, pieces):
 
 def cut(data: bytes, at: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(n % (len(data) + 1) for n in at)})
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
 def read_by_h11(data: bytes) -> bytes | None:
@@ -82,8 +84,28 @@ def test_chunks_survive_being_sent_byte_by_byte():
 
 
 _PIECES = st.sampled_from(
-    [b"0", b"1", b"5", b"a", b"A", b"g", b"_", b"+", b"-", b" ", b"\t", b";", b"x=y", b"\r\n", b"\r", b"\n", b"\x00"]
-    + [b"0\r\n\r\n", b"1\r\na\r\n", b"5\r\nhello\r\n", b"a: b\r\n", b"\xff", b": "]
+    [
+        *(
+            b"0",
+            b"1",
+            b"5",
+            b"a",
+            b"A",
+            b"g",
+            b"_",
+            b"+",
+            b"-",
+            b" ",
+            b"\t",
+            b";",
+            b"x=y",
+            b"\r\n",
+            b"\r",
+            b"\n",
+            b"\x00",
+        ),
+        *(b"0\r\n\r\n", b"1\r\na\r\n", b"5\r\nhello\r\n", b"a: b\r\n", b"\xff", b": "),
+    ]
 )
 
 
