@@ -66,7 +66,7 @@ class Upstream:
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[bool | None]:
-        # Not a coroutine itself: what must be closed is closed in this step, and then the nursery's own exit is awaited.
+        # Not a coroutine itself: what must be closed is closed in this step, then the nursery's own exit is awaited.
         self._pool.close()
         self._running().cancel_scope.cancel()
         self._nursery = None

@@ -251,6 +251,7 @@ async def test_the_end_of_a_finished_body_is_awaited_in_the_background(kit, memo
         [limits.POOL_FINISH_S * 2, LAST],
         [b"%x\r\n" % (2 * limits.POOL_FINISH_BYTES_MAX), b"x" * 2 * limits.POOL_FINISH_BYTES_MAX, b"\r\n" + LAST],
         [b"nonsense\r\n"],
+        [b"5\r\nhel"],
     ],
 )
 async def test_a_body_that_does_not_end_soon_costs_its_connection(kit, memory_connector, autojump_clock, rest):

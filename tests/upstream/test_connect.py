@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from base64 import b64encode
 from math import inf
@@ -183,8 +184,30 @@ async def connect_and_close(origin):
 # -- names and ports -------------------------------------------------------------------------------------------------
 
 
+class NoNames(trio.abc.HostnameResolver):
+    """Knows no name at all."""
+
+    async def getaddrinfo(self, host, port, family=0, type=0, proto=0, flags=0):
+        raise socket.gaierror(socket.EAI_NONAME, "unknown name")
+
+    async def getnameinfo(self, sockaddr, flags):
+        raise NotImplementedError
+
+
 async def test_an_unknown_name_is_a_failure_of_dns(kit):
-    assert (await ask(kit, Origin("http", "name.invalid", 80))).kind is UnreachedKind.DNS
+    trio.socket.set_custom_hostname_resolver(NoNames())
+    unreached = await ask(kit, Origin("http", "name.invalid", 80))
+    assert (unreached.kind, unreached.dispatched, unreached.detail) == (UnreachedKind.DNS, False, "gaierror")
+
+
+async def test_a_connection_is_probed_while_it_is_silent(tcp_origin):
+    async def silent(stream):
+        await stream.receive_some(1)
+
+    stream = await connect(await tcp_origin(silent))
+    assert stream.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    await stream.aclose()
 
 
 # -- proxies ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import h11
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptrio import limits
@@ -68,6 +68,7 @@ def test_a_large_chunk_is_passed_on_as_it_comes():
     assert body.end is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=40)), st.lists(st.integers(min_value=0, max_value=2000)))
 def test_chunks_survive_every_cut(parts, cuts):
     body = ChunkedBody()
@@ -109,6 +110,7 @@ _PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_PIECES, max_size=12), st.lists(st.integers(min_value=0, max_value=200), max_size=6))
 def test_nothing_is_accepted_that_h11_refuses(pieces, cuts):
     data = b"".join(pieces)
@@ -118,6 +120,7 @@ def test_nothing_is_accepted_that_h11_refuses(pieces, cuts):
         assert read_by_h11(data) == out
 
 
+@settings(deadline=None)
 @given(st.lists(_PIECES, max_size=12), st.lists(st.integers(min_value=0, max_value=200), max_size=6))
 def test_cuts_never_change_the_outcome(pieces, cuts):
     data = b"".join(pieces)
