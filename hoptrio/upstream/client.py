@@ -123,7 +123,7 @@ class Upstream:
             return Unreached(UnreachedKind.CONNECT, False, "timeout")
         except socket.gaierror as error:
             return Unreached(UnreachedKind.DNS, False, type(error).__name__)
-        except OSError as error:
+        except (OSError, trio.BrokenResourceError) as error:
             return Unreached(UnreachedKind.CONNECT, False, type(error).__name__)
         self._open += 1
         return Connection(Wire(stream), origin, self)

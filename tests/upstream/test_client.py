@@ -311,6 +311,7 @@ async def test_idle_connections_are_swept(kit, memory_connector, autojump_clock)
         (ConnectFailed(UnreachedKind.TLS, "x"), UnreachedKind.TLS),
         (socket.gaierror(socket.EAI_NONAME, "unknown"), UnreachedKind.DNS),
         (ConnectionRefusedError(), UnreachedKind.CONNECT),
+        (trio.BrokenResourceError(), UnreachedKind.CONNECT),
     ],
 )
 async def test_a_failed_connection_is_a_value_and_nothing_was_dispatched(kit, error, kind):
@@ -504,6 +505,21 @@ async def test_a_provider_that_answers_before_it_read_the_body_is_heard(kit, tcp
         assert await kit.read_answer(answer) == (b"{}", BodyEnd.CLEAN)
         answer.finish()
         assert await no_connections(upstream)
+
+
+@pytest.mark.parametrize("size_bytes", [10, limits.SEND_FIRST_BYTES_MAX, 4 * limits.MIB])
+async def test_a_provider_that_answers_and_resets_is_heard_too(kit, tcp_origin, size_bytes):
+    async def refusing(stream):
+        await stream.send_all(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}")
+        stream.socket.close()
+
+    origin = await tcp_origin(refusing)
+    async with Upstream() as upstream:
+        for _ in range(20):
+            answer = await upstream.open(kit.request_for(origin, body=b"x" * size_bytes))
+            assert (answer.status, await answer.receive()) == (401, b"{}")
+            answer.finish()
+        assert upstream.busy == 0
 
 
 async def test_a_large_body_is_sent_whole_and_its_connection_kept(kit, tcp_origin):
