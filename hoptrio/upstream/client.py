@@ -21,7 +21,7 @@ from hoptrio.upstream.pool import Pool
 from hoptrio.upstream.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
     from hoptrio.upstream.answer import Answer, Origin, UpstreamRequest
@@ -41,7 +41,6 @@ class Upstream:
         self._pool = Pool()
         #: Connections that are open, wherever they are.
         self._open = 0
-        self._manager = trio.open_nursery()
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -59,17 +58,19 @@ class Upstream:
         return len(self._pool)
 
     async def __aenter__(self) -> Upstream:
+        self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._nursery.start_soon(self._sweep)
         return self
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> Awaitable[bool | None]:
+        # Not a coroutine itself: what must be closed is closed in this step, then the nursery's own exit is awaited.
         self._pool.close()
         self._running().cancel_scope.cancel()
         self._nursery = None
-        return await self._manager.__aexit__(kind, error, trace)
+        return self._manager.__aexit__(kind, error, trace)
 
     async def open(
         self, request: UpstreamRequest, *, on_dispatched: Callable[[], None] | None = None
@@ -122,7 +123,7 @@ class Upstream:
             return Unreached(UnreachedKind.CONNECT, False, "timeout")
         except socket.gaierror as error:
             return Unreached(UnreachedKind.DNS, False, type(error).__name__)
-        except OSError as error:
+        except (OSError, trio.BrokenResourceError) as error:
             return Unreached(UnreachedKind.CONNECT, False, type(error).__name__)
         self._open += 1
         return Connection(Wire(stream), origin, self)

@@ -55,6 +55,9 @@ _ACCOUNT_PHRASES = (
     "credit balance is too low",
     "user location is not supported",
 )
+#: WHATWG HTML 9.2.6: what a line of an event stream begins with.
+_SSE_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_BOM = b"\xef\xbb\xbf"
 
 
 def from_provider(error: ProviderError) -> HoptrioError:
@@ -107,20 +110,22 @@ def content_of(headers: Iterable[tuple[bytes, bytes]], first: bytes) -> Content 
     """Judge a 2xx body by its content type and its first bytes; None while these are only blanks: bring more.
 
     Labels are taken as hints, since good streams come as ``application/json`` and with no label at all. Only HTML is
-    refused by name, and what begins as a stream does (`d`ata, `e`vent, `i`d, `r`etry, `:`) or as JSON is believed.
+    refused by name, and what begins as a stream does (or could: one byte may have come) or as JSON is believed.
     """
     label = _media_type(headers)
     if label == b"text/html":
         return Content.REFUSED
-    mark = first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if not mark or b"\xef\xbb\xbf".startswith(first):
+    text = first.removeprefix(_BOM).lstrip()
+    if not text or _BOM.startswith(first):
         return None
+    mark = text[:1]
     if label == b"text/event-stream":
         # An error object outside `data:` is the reader's business; a control character or a tag starts no line.
         return Content.REFUSED if mark < b" " or mark in b"<(" else Content.SSE
     if mark in b"{[":
         return Content.JSON
-    return Content.SSE if mark in b"deir:" else Content.REFUSED
+    starts_line = any(field.startswith(text[: len(field)]) for field in _SSE_FIELDS)
+    return Content.SSE if starts_line else Content.REFUSED
 
 
 def _blames_account(error: ProviderError) -> bool:

@@ -128,7 +128,7 @@ class ChunkedBody:
             elif self._footer:
                 at = self._read_footer(data, at)
             elif self._trailer_bytes is None:
-                at = self._read_size(data, at)
+                at = self._read_chunks(data, at, parts)
             else:
                 at = self._read_trailer(data, at)
         if self.end is BodyEnd.CLEAN:
@@ -149,15 +149,23 @@ class ChunkedBody:
             self.end = BodyEnd.RESET
         return at
 
-    def _read_size(self, data: bytes, at: int) -> int:
-        line = _SIZE_LINE.match(data, at)
-        if line is None:
+    def _read_chunks(self, data: bytes, at: int, parts: list[bytes]) -> int:
+        """Whole chunks, of which most reads consist; then the size of one that is cut, or of the last."""
+        while line := _SIZE_LINE.match(data, at):
+            size = int(line[1], 16)
+            start = line.end()
+            stop = start + size
+            if size == 0:
+                self._trailer_bytes = 0
+                return start
+            if not data.startswith(b"\r\n", stop):
+                self._left = size
+                return start
+            parts.append(data[start:stop])
+            at = stop + 2
+        if at < len(data):
             self._hold_line(data, at, limits.CHUNK_LINE_BYTES_MAX)
-            return at
-        self._left = int(line[1], 16)
-        if self._left == 0:
-            self._trailer_bytes = 0
-        return line.end()
+        return at
 
     def _read_trailer(self, data: bytes, at: int) -> int:
         stop = data.find(b"\r\n", at)

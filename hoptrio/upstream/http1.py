@@ -19,7 +19,7 @@ import trio
 from hoptrio import limits
 from hoptrio.upstream.answer import BodyEnd, Unreached, UnreachedKind
 from hoptrio.upstream.decoding import decoder_for
-from hoptrio.upstream.framing import framing_of
+from hoptrio.upstream.framing import ClosedBody, framing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,8 @@ class Http1Answer:
         self._framing: Framing = framing_of(self.status, self.headers)
         self._decoder: Decoder | None = decoder_for(self.headers)
         self._first = first
-        self._persistent = head.http_version >= b"1.1" and not _says_close(self.headers)
+        framed = not isinstance(self._framing, ClosedBody)
+        self._persistent = framed and head.http_version >= b"1.1" and not _says_close(self.headers)
         self._done = False
 
     async def receive(self) -> bytes | BodyEnd:

@@ -139,14 +139,14 @@ def verify(provider: Provider) -> None:
 
 
 class _Base:
-    """A base URL, taken apart once."""
+    """A base URL, taken apart once. Raises ValueError."""
 
     __slots__ = ("host", "origin", "path", "query")
 
     def __init__(self, url: str, proxy: str, ca_file: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username is not None:
-            raise ValueError("base_url is not an http(s) URL with a host and without a user")
+            raise ValueError
         host = parts.hostname.encode("idna").decode("ascii") if not parts.hostname.isascii() else parts.hostname
         port = parts.port or _DEFAULT_PORTS[parts.scheme]
         self.origin = Origin(parts.scheme, host, port, proxy, ca_file)
@@ -168,7 +168,10 @@ class _Base:
 
 @lru_cache(maxsize=1024)
 def _base(url: str, proxy: str, ca_file: str) -> _Base:
-    return _Base(url, proxy, ca_file)
+    try:
+        return _Base(url, proxy, ca_file)
+    except ValueError:
+        raise ValueError("base_url is not an http(s) URL with a host and without a user") from None
 
 
 def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:

@@ -66,7 +66,7 @@ class Wire:
             probe = getattr(self._stream, "readable", None)
             return probe is not None and bool(probe())
         poll = select.poll()
-        poll.register(self._fd, select.POLLIN | select.POLLPRI | select.POLLRDHUP)
+        poll.register(self._fd, select.POLLIN | select.POLLPRI)
         return bool(poll.poll(0)) or (not self._plain and self._decrypted())
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -75,10 +76,8 @@ class Script:
 
 async def _quiet(handler, stream):
     async with stream:
-        try:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             await handler(stream)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
 
 
 @pytest.fixture
@@ -120,6 +119,7 @@ def kit():
 
     class Kit:
         Script = Script
+        Unreached = Unreached
         origin = ORIGIN
         read_answer = staticmethod(read_answer)
         read_request = staticmethod(read_request)

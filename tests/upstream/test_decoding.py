@@ -6,7 +6,7 @@ import gzip
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptrio import limits
@@ -56,6 +56,7 @@ def test_a_body_is_decoded_whole_and_byte_by_byte(label, compressed):
         assert decoder.complete
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=3000), st.integers(min_value=1, max_value=50))
 def test_any_body_in_any_pieces(data, size):
     compressed = gzip.compress(data)

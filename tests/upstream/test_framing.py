@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import h11
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hoptrio import limits
@@ -30,7 +32,7 @@ def feed_all(body, pieces):
 
 def cut(data: bytes, at: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(n % (len(data) + 1) for n in at)})
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
 def read_by_h11(data: bytes) -> bytes | None:
@@ -66,6 +68,7 @@ def test_a_large_chunk_is_passed_on_as_it_comes():
     assert body.end is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=40)), st.lists(st.integers(min_value=0, max_value=2000)))
 def test_chunks_survive_every_cut(parts, cuts):
     body = ChunkedBody()
@@ -82,11 +85,32 @@ def test_chunks_survive_being_sent_byte_by_byte():
 
 
 _PIECES = st.sampled_from(
-    [b"0", b"1", b"5", b"a", b"A", b"g", b"_", b"+", b"-", b" ", b"\t", b";", b"x=y", b"\r\n", b"\r", b"\n", b"\x00"]
-    + [b"0\r\n\r\n", b"1\r\na\r\n", b"5\r\nhello\r\n", b"a: b\r\n", b"\xff", b": "]
+    [
+        *(
+            b"0",
+            b"1",
+            b"5",
+            b"a",
+            b"A",
+            b"g",
+            b"_",
+            b"+",
+            b"-",
+            b" ",
+            b"\t",
+            b";",
+            b"x=y",
+            b"\r\n",
+            b"\r",
+            b"\n",
+            b"\x00",
+        ),
+        *(b"0\r\n\r\n", b"1\r\na\r\n", b"5\r\nhello\r\n", b"a: b\r\n", b"\xff", b": "),
+    ]
 )
 
 
+@settings(deadline=None)
 @given(st.lists(_PIECES, max_size=12), st.lists(st.integers(min_value=0, max_value=200), max_size=6))
 def test_nothing_is_accepted_that_h11_refuses(pieces, cuts):
     data = b"".join(pieces)
@@ -96,6 +120,7 @@ def test_nothing_is_accepted_that_h11_refuses(pieces, cuts):
         assert read_by_h11(data) == out
 
 
+@settings(deadline=None)
 @given(st.lists(_PIECES, max_size=12), st.lists(st.integers(min_value=0, max_value=200), max_size=6))
 def test_cuts_never_change_the_outcome(pieces, cuts):
     data = b"".join(pieces)
