@@ -84,6 +84,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output: int | None = None
     total: int | None = None
     cached: int | None = None
+    #: Input written to a cache, that of `cache_write_1h` included.
     cache_write: int | None = None
     cache_write_1h: int | None = None
     reasoning: int | None = None

@@ -85,7 +85,7 @@ class _Tally:
         self._open: set[int] = set()
         self._finished: set[int] = set()
         self._usage: UsageMetadata | None = None
-        self._usage_raw = ABSENT
+        self._usage_raw = b""
         self._queries: set[str] = set()
         self._thoughts = 0
 
@@ -116,7 +116,7 @@ class _Tally:
         if self._usage is None:
             return None
         tool_calls = {"google_search": len(self._queries)} if self._queries else {}
-        return counts_of(self._usage, bytes(self._usage_raw), tool_calls)
+        return counts_of(self._usage, self._usage_raw, tool_calls)
 
     def _take_candidate(self, candidate: _Candidate) -> bool:
         index = candidate.index or 0
@@ -134,7 +134,8 @@ class _Tally:
         if usage is None:
             return False
         self._usage = usage
-        self._usage_raw = raw
+        # A copy: a raw value keeps its whole event alive, which may be an image.
+        self._usage_raw = bytes(raw)
         thoughts = usage.thoughts or 0
         grown = thoughts > self._thoughts
         self._thoughts = max(self._thoughts, thoughts)
