@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["listen", "serve", "serve_listeners"]
 
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
+_OUTCOMES = {End: "ended", Cut: "cut", Reset: "reset", Hang: "open"}
 _DRAIN_POLL_S = 0.001
 _DRAIN_S = 1.0
 
@@ -135,15 +136,17 @@ class _Performance:
 
     async def run(self, steps: Steps) -> bool:
         """Perform the steps; True if the connection can be used again."""
-        outcome = "client_gone"
         try:
-            outcome = await self._perform(steps)
-        finally:
-            self._request.outcome = outcome
-        return outcome == "ended" and self._delimited and self._request.header("connection") != "close"
+            await self._perform(steps)
+        except _GONE:
+            if self._request.outcome == "open":
+                self._request.outcome = "client_gone"
+            raise
+        ended = self._request.outcome == "ended"
+        return ended and self._delimited and self._http11 and self._request.header("connection") != "close"
 
-    async def _perform(self, steps: Steps) -> str:
-        """How it ended. The schedule is absolute: a pause counts from the last one, however slow the writes were."""
+    async def _perform(self, steps: Steps) -> None:
+        """The schedule is absolute: a pause counts from the end of the last one, however slow the writes were."""
         due = trio.current_time()
         for step in steps:
             if isinstance(step, Send):
@@ -157,8 +160,7 @@ class _Performance:
             elif isinstance(step, Raw):
                 await self._stream.send_all(step.data)
             else:
-                return await self._finish(step)
-        raise AssertionError("the steps have no ending")
+                await self._finish(step)
 
     def _begin(self, head: Head) -> None:
         lines = [f"HTTP/1.1 {head.status} {_phrase(head.status)}"]
@@ -187,24 +189,19 @@ class _Performance:
             head, self._head = self._head, b""
             await self._stream.send_all(head)
 
-    async def _finish(self, step: End | Cut | Reset | Hang) -> str:
-        if isinstance(step, End):
-            end = self._head + (b"0\r\n\r\n" if self._chunked else b"")
-            if end:
-                await self._stream.send_all(end)
-            if not self._delimited:
-                await _fin(self._stream)
-            return "ended"
+    async def _finish(self, step: End | Cut | Reset | Hang) -> None:
+        if isinstance(step, End) and self._chunked:
+            self._head += b"0\r\n\r\n"
         await self._flush()
-        if isinstance(step, Cut):
+        self._request.outcome = _OUTCOMES[type(step)]
+        if isinstance(step, Cut) or (isinstance(step, End) and not self._delimited):
             await _fin(self._stream)
-            return "cut"
-        if isinstance(step, Reset):
+        elif isinstance(step, Reset):
             await _reset(self._stream)
-            return "reset"
-        while await self._stream.receive_some(READ_BYTES_MAX):
-            pass
-        return "client_gone"
+        elif isinstance(step, Hang):
+            while await self._stream.receive_some(READ_BYTES_MAX):
+                pass
+            self._request.outcome = "client_gone"
 
 
 def _phrase(status: int) -> str:
