@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from hoptrio.simulator.seen import Seen
     from hoptrio.simulator.steps import Steps
 
-__all__ = ["listen", "serve", "serve_listeners"]
+__all__ = ["listen", "open_listeners", "serve", "serve_listeners"]
 
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 _OUTCOMES = {End: "ended", Cut: "cut", Reset: "reset", Hang: "open"}
+#: A load test opens its connections all at once.
+_BACKLOG = 4096
 _DRAIN_POLL_S = 0.001
 _DRAIN_S = 1.0
 
@@ -43,9 +45,14 @@ async def listen(
     task_status: trio.TaskStatus[Sequence[trio.SocketListener]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on `host`:`port` (0: any free port) until cancelled; reports the listeners once they listen."""
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=4096)
+    listeners = await open_listeners(host, port)
     task_status.started(listeners)
     await serve_listeners(provider, listeners)
+
+
+async def open_listeners(host: str, port: int) -> list[trio.SocketListener]:
+    """Listen, without accepting yet. Raises OSError."""
+    return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
 
 
 async def serve_listeners(provider: SimulatedProvider, listeners: Sequence[trio.SocketListener]) -> None:
