@@ -7,6 +7,7 @@ and able to break the framing, which h11 rightly refuses to do. The driver knows
 from __future__ import annotations
 
 import fcntl
+import os
 import socket
 import struct
 import termios
@@ -33,6 +34,7 @@ _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 _OUTCOMES = {End: "ended", Cut: "cut", Reset: "reset", Hang: "open"}
 #: A load test opens its connections all at once.
 _BACKLOG = 4096
+_WRITES_A_TURN = 16
 _DRAIN_POLL_S = 0.001
 _DRAIN_S = 1.0
 
@@ -140,6 +142,7 @@ class _Performance:
         self._chunked = False
         self._delimited = False
         self._head = b""
+        self._descriptor = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
 
     async def run(self, steps: Steps) -> bool:
         """Perform the steps; True if the connection can be used again."""
@@ -188,13 +191,27 @@ class _Performance:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         if self._head:
             data, self._head = self._head + data, b""
-        await self._stream.send_all(data)
         self._request.writes += 1
+        await self._write(data)
 
     async def _flush(self) -> None:
         if self._head:
             head, self._head = self._head, b""
             await self._stream.send_all(head)
+
+    async def _write(self, data: bytes) -> None:
+        """A socket that takes the bytes at once is written to directly, which costs a quarter of `send_all`; every few
+        writes others have their turn."""
+        if self._descriptor is not None and self._request.writes % _WRITES_A_TURN:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+            if not data:
+                return
+        await self._stream.send_all(data)
 
     async def _finish(self, step: End | Cut | Reset | Hang) -> None:
         if isinstance(step, End) and self._chunked:
