@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -11,10 +10,7 @@ import trio
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.replay import Recordings
 from hoptrio.simulator.script import LANGUAGE, DirectiveError, Script, parse_directive
-from hoptrio.simulator.server import listen
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from hoptrio.simulator.server import open_listeners, serve_listeners
 
 __all__ = ["simulate"]
 
@@ -52,10 +48,7 @@ def simulate(address: tuple[str, int], replay: Path | None, script: str) -> None
     It accepts any key and any model. GET /_sim/requests shows what it was asked.
     """
     provider = SimulatedProvider(default=_script(script), recordings=_recordings(replay))
-    try:
-        trio.run(_run, provider, *address)
-    except OSError as error:
-        raise click.ClickException(f"cannot listen on {address[0]}:{address[1]}: {error.strerror}") from error
+    trio.run(_run, provider, *address)
 
 
 def _script(text: str) -> Script:
@@ -75,9 +68,12 @@ def _recordings(directory: Path | None) -> Recordings | None:
 
 
 async def _run(provider: SimulatedProvider, host: str, port: int) -> None:
-    async with trio.open_nursery() as nursery:
-        listeners: Sequence[trio.SocketListener] = await nursery.start(listen, provider, host, port)
-        for listener in listeners:
-            bound = listener.socket.getsockname()
-            name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
-            click.echo(f"simulated provider on http://{name}:{bound[1]}")
+    try:
+        listeners = await open_listeners(host, port)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    for listener in listeners:
+        bound = listener.socket.getsockname()
+        name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+        click.echo(f"simulated provider on http://{name}:{bound[1]}")
+    await serve_listeners(provider, listeners)

@@ -18,7 +18,7 @@ from hoptrio.simulator.frames import Frame
 from hoptrio.simulator.gemini import GeminiDialect, gemini_error
 from hoptrio.simulator.messages import MessagesDialect, messages_error
 from hoptrio.simulator.responses import ResponsesDialect
-from hoptrio.simulator.script import ENDINGS, ERRORS, Failure
+from hoptrio.simulator.script import ENDINGS, ERRORS, TRANSPORTS, Failure
 from hoptrio.simulator.steps import Cut, End, Hang, Head, Raw, Reset, Send, Sleep
 from hoptrio.simulator.wire import Encoder, written
 
@@ -50,7 +50,6 @@ def play(prompt: Prompt, script: Script, serial: int) -> Steps:
     if script.head_delay_s:
         yield Sleep(script.head_delay_s)
     if script.fails("status"):
-        assert script.fail is not None
         yield from refuse(prompt.protocol, int(script.fail.arg), "simulated refusal", serial, script.retry_after)
     elif script.fails("no-head"):
         yield Hang()
@@ -64,9 +63,16 @@ def play(prompt: Prompt, script: Script, serial: int) -> Steps:
     elif script.fails("json-error"):
         yield from _whole(200, error_body(prompt.protocol, 500, "simulated failure"), _headers(_JSON, serial))
     elif prompt.framing is Framing.JSON:
-        yield from _unary(prompt, script, serial)
+        yield from _unary(prompt, _transport_only(script), serial)
+    elif prompt.framing is Framing.JSON_ARRAY:
+        yield from _stream(prompt, _transport_only(script), serial)
     else:
         yield from _stream(prompt, script, serial)
+
+
+def _transport_only(script: Script) -> Script:
+    """The forms of an SSE event mean nothing for JSON."""
+    return msgspec.structs.replace(script, wire=script.wire & TRANSPORTS) if script.wire else script
 
 
 def refuse(protocol: Protocol, status: int, message: str, serial: int = 0, retry_after_s: int | None = None) -> Steps:
@@ -91,9 +97,6 @@ def _dialect(prompt: Prompt, script: Script, serial: int) -> Dialect:
     return MessagesDialect(answer) if prompt.protocol is Protocol.MESSAGES else GeminiDialect(answer)
 
 
-# -- not streaming ---------------------------------------------------------------------------------------------------
-
-
 def _unary(prompt: Prompt, script: Script, serial: int) -> Steps:
     """A provider that does not stream is silent for as long as a stream of the answer would take."""
     yield Sleep(script.delay_s + script.pace_s * script.events)
@@ -102,7 +105,6 @@ def _unary(prompt: Prompt, script: Script, serial: int) -> Steps:
         return
     body = b"" if script.fails("empty") else _encode(_dialect(prompt, script, serial).body())
     if script.fails(*ENDINGS):
-        assert script.fail is not None
         yield from _half(body, script.fail.kind, _headers(_JSON, serial))
         return
     headers = _headers(_JSON, serial, gzip="gzip" in script.wire)
@@ -115,9 +117,6 @@ def _half(body: bytes, kind: str, headers: tuple[tuple[str, str], ...]) -> Steps
     yield Head(200, headers, length=None if kind == "end" else len(body))
     yield Send(body[: len(body) // 2])
     yield _STEPS.get(kind, Hang())
-
-
-# -- streaming -------------------------------------------------------------------------------------------------------
 
 
 def _stream(prompt: Prompt, script: Script, serial: int) -> Steps:
@@ -138,15 +137,15 @@ def _events(prompt: Prompt, script: Script, serial: int) -> Steps:
     sent = pieces = 0
     if script.delay_s:
         yield Sleep(script.delay_s)
-    for frame in _frames(dialect, script):
+    for frame in _frames(dialect, script, _moment(script)):
         if frame.piece:
             if pieces and pace is not None:
                 yield pace
             pieces += 1
-        if sent and between is not None:
-            yield Send(between())
         yield Send(encoder.event(frame))
         sent += 1
+        if frame.piece and between is not None:
+            yield Send(between())
     if script.fails("inside"):
         yield from _inside(_dialect(prompt, script, serial), script, encoder, sent)
     elif script.fails(*ERRORS):
@@ -155,9 +154,8 @@ def _events(prompt: Prompt, script: Script, serial: int) -> Steps:
         yield from _ending(dialect, script, encoder)
 
 
-def _frames(dialect: Dialect, script: Script, *, to_the_end: bool = False) -> Iterator[Frame]:
-    """The events up to the failure; all of them if nothing fails."""
-    when = _moment(script) if not to_the_end else "done"
+def _frames(dialect: Dialect, script: Script, when: int | str) -> Iterator[Frame]:
+    """The events up to a moment, "done" being all of them. Not one more is made: making one uses up its number."""
     if when == 0:
         return
     yield from dialect.opening()
@@ -177,16 +175,15 @@ def _frames(dialect: Dialect, script: Script, *, to_the_end: bool = False) -> It
 
 
 def _moment(script: Script) -> int | str:
+    """When the events stop."""
     if script.fails("no-terminal"):
         return "end"
-    if script.fail is None or not script.fails(*ERRORS, *ENDINGS):
-        return "done"
-    return script.fail.when
+    return script.fail.when if script.fails(*ERRORS, *ENDINGS) else "done"
 
 
 def _inside(dialect: Dialect, script: Script, encoder: Encoder, sent: int) -> Steps:
     """Half of the event that would be next. It comes from a second performance: the first one is used up."""
-    following = next(islice(_frames(dialect, script, to_the_end=True), sent, None), _DONE)
+    following = next(islice(_frames(dialect, script, "done"), sent, None), _DONE)
     event = encoder.event(following)
     yield Send(event[: len(event) // 2])
     yield Cut()
@@ -194,7 +191,6 @@ def _inside(dialect: Dialect, script: Script, encoder: Encoder, sent: int) -> St
 
 def _error(dialect: Dialect, script: Script, encoder: Encoder) -> Steps:
     """The error event, and what follows it."""
-    assert script.fail is not None
     errors = dialect.errors(script.fail)
     if script.after == "failed":
         errors += dialect.errors(Failure("failed", script.fail.arg))
@@ -211,13 +207,11 @@ def _error(dialect: Dialect, script: Script, encoder: Encoder) -> Steps:
 
 def _ending(dialect: Dialect, script: Script, encoder: Encoder) -> Steps:
     if script.fails("comments", "pings"):
-        assert script.fail is not None
         noise = _noise(dialect, encoder, script.fail.kind.removesuffix("s"))
         while noise is not None:
             yield Sleep(script.every_s)
             yield Send(noise())
     if script.fails("cut", "reset", "silence"):
-        assert script.fail is not None
         yield _STEPS[script.fail.kind]
     else:
         yield from _closed(encoder)

@@ -29,7 +29,17 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["LANGUAGE", "DirectiveError", "Failure", "Script", "find_directive", "parse_directive", "script_of"]
+__all__ = [
+    "ENDINGS",
+    "ERRORS",
+    "LANGUAGE",
+    "TRANSPORTS",
+    "DirectiveError",
+    "Failure",
+    "Script",
+    "find_directive",
+    "parse_directive",
+]
 
 #: The language, for ``hoptrio simulate --help``; `parse_directive` reads it.
 LANGUAGE = """\
@@ -49,7 +59,7 @@ The last user text of a request may contain a line `sim: key=value ...` (or `sim
   usage=normal     none | finish (chat: on the finish chunk) | running (on every event) | twice | late (Gemini: after
                    the finishReason) | start (Messages: only in message_start)
                    or numbers that are wrong: zero | negative | huge | string | float | null | empty | mismatch
-  between=none     comment | blank | ping, before every event but the first
+  between=none     comment | blank | ping, after every piece
   batch=1          events in one write
   wire=a,b         crlf | cr | bom | unnamed (no `event:`) | ids | nospace | unterminated (no last blank line) |
                    split (each write cut in two, inside a character if there is one) | close (no chunked framing) |
@@ -73,18 +83,18 @@ _EVENTS_MAX = 1_000_000
 _SIZE_BYTES_MAX = 64 * 1024 * 1024
 _PAUSE_S_MAX = 3600.0
 
-BEFORE_HEAD = frozenset({"status", "no-head", "close", "not-http"})
-INSTEAD = frozenset({"html", "json-error", "empty"})
-OMISSIONS = frozenset({"no-terminal", "no-finish"})
+_BEFORE_HEAD = frozenset({"status", "no-head", "close", "not-http"})
+_INSTEAD = frozenset({"html", "json-error", "empty"})
+_OMISSIONS = frozenset({"no-terminal", "no-finish"})
 ERRORS = frozenset({"error", "failed", "failed-usage", "stray-error"})
 ENDINGS = frozenset({"cut", "reset", "inside", "end", "silence", "comments", "pings"})
-_FAILURES = BEFORE_HEAD | INSTEAD | OMISSIONS | ERRORS | ENDINGS
+_FAILURES = _BEFORE_HEAD | _INSTEAD | _OMISSIONS | ERRORS | ENDINGS | {"none"}
 
 _RIGHT_USAGES = frozenset({"normal", "none", "finish", "running", "twice", "late", "start"})
 _WRONG_USAGES = frozenset({"zero", "negative", "huge", "string", "float", "null", "empty", "mismatch"})
 _FORMS = frozenset({"crlf", "cr", "bom", "unnamed", "ids", "nospace", "unterminated", "done"})
-_TRANSPORTS = frozenset({"split", "close", "gzip", "gzip-unlabelled"})
-_WIRES = _FORMS | _TRANSPORTS
+TRANSPORTS = frozenset({"split", "close", "gzip", "gzip-unlabelled"})
+_WIRES = _FORMS | TRANSPORTS
 _CHOICES = {
     "finish": frozenset({"stop", "length", "filter", "block"}),
     "usage": _RIGHT_USAGES | _WRONG_USAGES,
@@ -144,7 +154,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     batch: int = 1
     wire: frozenset[str] = frozenset()
     trickle: int = 0
-    fail: Failure | None = None
+    fail: Failure = Failure("none")
     after: str = "end"
     retry_after: int | None = None
     replay: str = ""
@@ -152,13 +162,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     def fails(self, *kinds: str) -> bool:
         """Is the failure one of `kinds`?"""
-        return self.fail is not None and self.fail.kind in kinds
-
-
-def script_of(text: str) -> Script:
-    """The script in a user's text, or the default one. Raises DirectiveError."""
-    directive = find_directive(text)
-    return Script() if directive is None else parse_directive(directive)
+        return self.fail.kind in kinds
 
 
 def find_directive(text: str) -> str | None:

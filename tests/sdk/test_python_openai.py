@@ -1,0 +1,179 @@
+"""The official Python SDK openai, unmodified: Chat Completions and Responses."""
+
+from __future__ import annotations
+
+import json
+
+import openai
+import pytest
+
+pytestmark = pytest.mark.sdk
+
+WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CHAT_TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}]
+RESPONSES_TOOLS = [{"type": "function", "name": "weather", "parameters": WEATHER, "strict": False}]
+ABCDEF = "sim: text=abcdef events=6 pace=1ms input=50"
+CALL = 'sim: events=0 tools=1 args=\'{"city":"Köln, Mitte"}\' pace=1ms'
+ARGUMENTS = {"city": "Köln, Mitte"}
+STATUS_CLASSES = {
+    400: openai.BadRequestError,
+    401: openai.AuthenticationError,
+    402: openai.APIStatusError,
+    404: openai.NotFoundError,
+    429: openai.RateLimitError,
+}
+
+
+@pytest.fixture
+def client(gateway):
+    with openai.OpenAI(base_url=gateway.base_url + "/v1", api_key=gateway.key, max_retries=0, timeout=20) as client:
+        yield client
+
+
+def said(text):
+    return [{"role": "user", "content": text}]
+
+
+def chat(client, gateway, text, **more):
+    return client.chat.completions.create(model=gateway.model, messages=said(text), **more)
+
+
+def chat_stream(client, gateway, text, **more):
+    return chat(client, gateway, text, stream=True, stream_options={"include_usage": True}, **more)
+
+
+def responses_stream(client, gateway, text, **more):
+    return client.responses.create(model=gateway.model, input=text, stream=True, **more)
+
+
+def test_chat_text_stream(client, gateway):
+    chunks = list(chat_stream(client, gateway, ABCDEF))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "abcdef"
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    usage = chunks[-1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (50, 6, 56)
+
+
+def test_chat_text_not_streaming(client, gateway):
+    answer = chat(client, gateway, ABCDEF)
+    assert answer.choices[0].message.content == "abcdef"
+    assert answer.usage.total_tokens == 56
+
+
+def test_chat_tools(client, gateway):
+    fragments = []
+    for chunk in chat_stream(client, gateway, CALL, tools=CHAT_TOOLS):
+        for choice in chunk.choices:
+            fragments += [call.function.arguments for call in choice.delta.tool_calls or []]
+    assert json.loads("".join(fragments)) == ARGUMENTS
+
+
+def test_chat_a_tool_result_is_answered(client, gateway):
+    call = chat(client, gateway, CALL, tools=CHAT_TOOLS).choices[0].message
+    assert call.tool_calls[0].function.name == "weather"
+    result = {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": "sunny"}
+    talk = [*said(CALL.replace("events=0", "events=2")), call, result]
+    answer = client.chat.completions.create(model=gateway.model, messages=talk, tools=CHAT_TOOLS)
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.choices[0].message.content
+
+
+def test_chat_stream_helper(client, gateway):
+    prompt = "sim: text=abcdef events=6 reasoning=2 tools=2 pace=1ms"
+    with client.chat.completions.stream(
+        model=gateway.model, messages=said(prompt), tools=CHAT_TOOLS, stream_options={"include_usage": True}
+    ) as stream:
+        for _ in stream:
+            pass
+        answer = stream.get_final_completion()
+    message = answer.choices[0].message
+    assert message.role == "assistant"
+    assert message.content == "abcdef"
+    assert [json.loads(call.function.arguments) for call in message.tool_calls] == [{"city": "simulated"}] * 2
+    assert answer.usage.completion_tokens == 2 + 6 + 4
+
+
+@pytest.mark.parametrize(("status", "expected"), STATUS_CLASSES.items())
+@pytest.mark.parametrize("stream", [True, False])
+def test_chat_error_before_the_stream(gateway, status, expected, stream):
+    refusal = gateway.refusal(status)
+    with (
+        openai.OpenAI(base_url=gateway.base_url + "/v1", api_key=refusal.key, max_retries=0) as client,
+        pytest.raises(expected) as raised,
+    ):
+        client.chat.completions.create(model=refusal.model, messages=said(refusal.prompt), stream=stream)
+    assert raised.value.status_code == status
+    assert raised.value.message
+
+
+@pytest.mark.parametrize("how", ["error", "cut"])
+def test_chat_failure_in_the_stream(client, gateway, how):
+    chunks = []
+    with pytest.raises(openai.APIError) as raised:
+        chunks.extend(chat_stream(client, gateway, gateway.prompts[how]))
+    assert not isinstance(raised.value, openai.APIStatusError)
+    assert raised.value.message
+    assert sum(bool(chunk.choices and chunk.choices[0].delta.content) for chunk in chunks) == 2
+
+
+def test_chat_keepalives_between_events(client, gateway):
+    chunks = list(chat_stream(client, gateway, gateway.prompts["keepalive"]))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == "abcdef"
+
+
+def test_responses_text_stream(client, gateway):
+    events = list(responses_stream(client, gateway, ABCDEF))
+    assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "abcdef"
+    assert events[-1].type == "response.completed"
+    assert events[-1].response.usage.total_tokens == 56
+
+
+def test_responses_text_not_streaming(client, gateway):
+    answer = client.responses.create(model=gateway.model, input=ABCDEF)
+    assert answer.output_text == "abcdef"
+    assert answer.usage.total_tokens == 56
+
+
+def test_responses_tools(client, gateway):
+    events = list(responses_stream(client, gateway, CALL, tools=RESPONSES_TOOLS))
+    deltas = [event.delta for event in events if event.type == "response.function_call_arguments.delta"]
+    assert json.loads("".join(deltas)) == ARGUMENTS
+    call = events[-1].response.output[0]
+    assert (call.type, call.name, json.loads(call.arguments)) == ("function_call", "weather", ARGUMENTS)
+
+
+def test_responses_stream_helper(client, gateway):
+    prompt = "sim: text=abcdef events=6 reasoning=2 tools=2 pace=1ms"
+    with client.responses.stream(model=gateway.model, input=prompt, tools=RESPONSES_TOOLS) as stream:
+        for _ in stream:
+            pass
+        answer = stream.get_final_response()
+    assert [item.type for item in answer.output] == ["reasoning", "message", "function_call", "function_call"]
+    assert answer.output_text == "abcdef"
+    assert answer.usage.output_tokens == 2 + 6 + 4
+
+
+@pytest.mark.parametrize(("status", "expected"), STATUS_CLASSES.items())
+def test_responses_error_before_the_stream(gateway, status, expected):
+    refusal = gateway.refusal(status)
+    with (
+        openai.OpenAI(base_url=gateway.base_url + "/v1", api_key=refusal.key, max_retries=0) as client,
+        pytest.raises(expected) as raised,
+    ):
+        client.responses.create(model=refusal.model, input=refusal.prompt, stream=True)
+    assert raised.value.status_code == status
+
+
+@pytest.mark.parametrize("how", ["failed", "cut-responses"])
+def test_responses_failure_in_the_stream(client, gateway, how):
+    events = []
+    with pytest.raises(openai.APIConnectionError):
+        events.extend(responses_stream(client, gateway, gateway.prompts[how]))
+    types = [event.type for event in events]
+    assert types[-1] == "response.failed"
+    assert types.count("response.output_text.delta") == 2
+
+
+def test_responses_keepalives_between_events(client, gateway):
+    events = list(responses_stream(client, gateway, gateway.prompts["keepalive"]))
+    assert events[-1].response.output_text == "abcdef"

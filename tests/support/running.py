@@ -1,0 +1,55 @@
+"""Runs hoptrio's servers as subprocesses, for tests whose clients are not trio's (the official SDKs, curl, node)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["command", "simulator"]
+
+_READY_S = 20.0
+_SIMULATE = "from hoptrio.cli.simulate import simulate; simulate()"
+
+
+@contextmanager
+def command(argv: list[str], ready: str) -> Iterator[re.Match[str]]:
+    """Run `argv` until the block ends; yields the match of `ready` in the first line of its output that has one.
+
+    Raises RuntimeError with what it printed if it ends, or 20 s pass, before such a line.
+    """
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    alarm = threading.Timer(_READY_S, process.kill)
+    alarm.start()
+    try:
+        yield _await_line(process.stdout, ready)
+    finally:
+        alarm.cancel()
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+def _await_line(output: Iterator[str], ready: str) -> re.Match[str]:
+    printed = []
+    for line in output:
+        match = re.search(ready, line)
+        if match is not None:
+            return match
+        printed.append(line)
+    raise RuntimeError("it did not get ready:\n" + "".join(printed))
+
+
+@contextmanager
+def simulator(*arguments: str) -> Iterator[str]:
+    """Run ``hoptrio simulate`` on a free port; yields its base URL."""
+    argv = [sys.executable, "-c", _SIMULATE, "--listen", "127.0.0.1:0", *arguments]
+    with command(argv, r"http://\S+") as match:
+        yield match[0]
