@@ -121,7 +121,13 @@ class Desk:
 
     def _charge(self, counted: Usage) -> Charge:
         model, quote = self._admitted.model, self._admitted.quote
-        bounds = Bounds(input_tokens=quote.input_bound, output_tokens=quote.output_bound, hold_nanos=quote.hold_nanos)
+        bounds = Bounds(
+            input_tokens=quote.input_bound,
+            output_tokens=quote.output_bound,
+            hold_nanos=quote.hold_nanos,
+            tool_calls=quote.tool_bounds,
+            images=quote.image_bound,
+        )
         return charge(counted, PriceTables(model.prices, model.tiers), bounds)
 
     def _refusal(self, refused: HoldRefused, amount_nanos: int) -> HoptrioError:

@@ -123,6 +123,8 @@ class EventPump:
                 progressed |= kind == Kind.ANSWER
                 out.append(wire)
             else:
+                # One of several candidates has finished and others go on: that moved the answer.
+                progressed |= self._reader.patience_s is None
                 self._hold_back(kind, wire, out)
             if self._reader.patience_s == 0:
                 break
