@@ -30,6 +30,8 @@ __all__ = ["ChatReader", "read", "reader"]
 
 _DROPPED = Step(Kind.QUIET, b"")
 _DONE = b"[DONE]"
+#: Makes a named tuple in half the time of its own constructor; for the one place every delta passes.
+_new = tuple.__new__
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -57,7 +59,7 @@ class _Choice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
@@ -103,7 +105,7 @@ class ChatReader:
         data = event.data
         if self._over:
             return _DROPPED
-        if not data.startswith(b"{"):
+        if data[:1] != b"{":
             text = data.strip()
             if not text:
                 return _DROPPED
@@ -159,7 +161,7 @@ class ChatReader:
             return self._fail(error, data)
         if moved:
             self.answered = True
-            return Step(Kind.ANSWER, data_event(data))
+            return _new(Step, (Kind.ANSWER, data_event(data)))
         return Step(Kind.QUIET if self.answered else Kind.OPENING, data_event(data))
 
     def _take_usage(self, raw: msgspec.Raw) -> None:

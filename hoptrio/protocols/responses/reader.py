@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["ResponsesReader", "read", "reader"]
 
 _DROPPED = Step(Kind.QUIET, b"")
+#: Makes a named tuple in half the time of its own constructor; for the one place every delta passes.
+_new = tuple.__new__
 
 #: Output items that are hosted tool calls -> the name a price table has for them.
 _HOSTED = {
@@ -83,7 +85,7 @@ _PART_ENDS = (".added", ".done", ".partial_image")
 _PHASE_ENDS = (".in_progress", ".searching", ".interpreting", ".generating", ".completed", ".failed", ".compacting")
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, gc=False):
     type: str = ""
     sequence_number: int | None = None
     delta: msgspec.Raw = ABSENT
@@ -155,7 +157,7 @@ class ResponsesReader:
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client."""
         data = event.data
-        if self._over or (not data.startswith(b"{") and _is_foreign(data)):
+        if self._over or (data[:1] != b"{" and _is_foreign(data)):
             return _DROPPED
         try:
             facts = _EVENT.decode(data)
@@ -211,7 +213,7 @@ class ResponsesReader:
         self._sequence_number = (self._sequence_number if number is None else number) + 1
         if moves:
             self.answered = True
-            return Step(Kind.ANSWER, wire)
+            return _new(Step, (Kind.ANSWER, wire))
         return Step(Kind.QUIET if self.answered else Kind.OPENING, wire)
 
     def _end(self, facts: _Event, wire: bytes) -> Step:
