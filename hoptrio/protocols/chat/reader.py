@@ -15,7 +15,7 @@ import msgspec
 
 from hoptrio.protocols.chat.errors import error_event
 from hoptrio.protocols.events import Counts, Finish, Kind, ProviderError, SseEvent, Step
-from hoptrio.protocols.members import ABSENT, UNREADABLE, cut_usage, is_filled, loads, split_members
+from hoptrio.protocols.members import ABSENT, EMPTY_BYTES_MAX, UNREADABLE, cut_usage, is_filled, loads, split_members
 from hoptrio.protocols.openai_errors import provider_error
 from hoptrio.protocols.openai_usage import chat_counts, embedding_counts, responses_counts
 from hoptrio.protocols.sse import data_event
@@ -102,7 +102,7 @@ class ChatReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client."""
-        data = event.data
+        name, data, stray = event
         if self._over:
             return _DROPPED
         if data[:1] != b"{":
@@ -116,10 +116,10 @@ class ChatReader:
             chunk = _CHUNK.decode(data)
         except UNREADABLE:
             chunk = _read_leniently(data)
-        if chunk.error is ABSENT and chunk.choices is not None and not event.name and not event.stray:
+        if chunk.error is ABSENT and chunk.choices is not None and not name and not stray:
             return self._read_chunk(chunk, data, None)
         error = _find_error(chunk, event)
-        if event.stray and error is None:
+        if stray and error is None:
             return _DROPPED
         return self._read_chunk(chunk, data, error)
 
@@ -226,9 +226,10 @@ def _body_counts(operation: str, answer: _Body) -> Counts | None:
 
 
 def _moves(delta: _Delta) -> bool:
-    """Whether a delta says anything, the frequent members first."""
+    """Whether a delta says anything, the frequent members first; for a text of some length without a further call."""
     return (
-        is_filled(delta.content)
+        len(delta.content) > EMPTY_BYTES_MAX
+        or is_filled(delta.content)
         or is_filled(delta.reasoning_content)
         or is_filled(delta.reasoning)
         or is_filled(delta.tool_calls)

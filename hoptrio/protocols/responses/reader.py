@@ -125,7 +125,7 @@ class ResponsesReader:
         "_created",
         "_model",
         "_over",
-        "_phase",
+        "_phases",
         "_response",
         "_sequence_number",
         "answered",
@@ -143,8 +143,8 @@ class ResponsesReader:
         self._created = False
         #: What our own next event would be numbered; a terminal that is held back does not count.
         self._sequence_number = 0
-        #: (type, item) of the last event if that was a hosted tool's phase.
-        self._phase: tuple[str, str | None] | None = None
+        #: Item id -> the type of its last phase, so that a phase said again is no progress.
+        self._phases: dict[str, str] = {}
         self._complete = False
         #: A terminal or ``response.failed`` was read: whatever follows is neither read nor forwarded.
         self._over = False
@@ -156,19 +156,19 @@ class ResponsesReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client."""
-        data = event.data
+        name, data, stray = event
         if self._over or (data[:1] != b"{" and _is_foreign(data)):
             return _DROPPED
         try:
             facts = _EVENT.decode(data)
         except UNREADABLE:
             facts = _read_leniently(data)
-        kind = facts.type or event.name.decode("utf-8", "replace")
+        kind = facts.type or name.decode("utf-8", "replace")
         if facts.error is not ABSENT and not kind and is_filled(facts.error):
             kind = "error"
         if self.error is not None and kind != "response.failed":
             return _DROPPED
-        if event.stray and kind != "error":
+        if stray and kind != "error":
             return _DROPPED
         sort, head = _shape(kind)
         wire = head + data_event(data)
@@ -202,10 +202,10 @@ class ResponsesReader:
         if facts.item is not ABSENT:
             self._remember(_ids_of(_read_item(facts.item)))
         moves = sort is _Sort.PART
-        phase = (kind, facts.item_id) if sort is _Sort.PHASE else None
-        if phase is not None:
-            moves = phase != self._phase
-        self._phase = phase
+        if sort is _Sort.PHASE:
+            item_id = facts.item_id or ""
+            moves = self._phases.get(item_id) != kind
+            self._phases[item_id] = kind
         return self._forward(facts, wire, moves=moves)
 
     def _forward(self, facts: _Event, wire: bytes, *, moves: bool) -> Step:
