@@ -16,7 +16,7 @@ import msgspec
 from hoptrio.protocols.chat.errors import error_event
 from hoptrio.protocols.events import Counts, Finish, Kind, ProviderError, SseEvent, Step
 from hoptrio.protocols.members import ABSENT, EMPTY_BYTES_MAX, UNREADABLE, cut_usage, is_filled, loads, split_members
-from hoptrio.protocols.openai_errors import provider_error
+from hoptrio.protocols.openai_errors import data_error
 from hoptrio.protocols.openai_usage import chat_counts, embedding_counts, responses_counts
 from hoptrio.protocols.sse import data_event
 from hoptrio.protocols.unary import UnaryAnswer
@@ -209,7 +209,7 @@ def read(call: Call, body: bytes) -> UnaryAnswer:
         members = split_members(body)
         answer = _Body(**{name: members[name] for name in _Body.__struct_fields__ if name in members})
     if is_filled(answer.error):
-        return UnaryAnswer(error=provider_error(loads(body)))
+        return UnaryAnswer(error=data_error(body))
     return UnaryAnswer(counts=_body_counts(call.operation, answer))
 
 
@@ -252,8 +252,7 @@ def _find_error(chunk: _Chunk, event: SseEvent) -> ProviderError | None:
         and (chunk.choices is not None or not _is_bare_error(event.data))
     ):
         return None
-    value = loads(event.data)
-    return provider_error(event.data.decode("utf-8", "replace") if value is None else value)
+    return data_error(event.data)
 
 
 def _read_leniently(data: bytes) -> _Chunk:

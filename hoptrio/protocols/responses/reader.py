@@ -19,8 +19,8 @@ import msgspec
 
 from hoptrio.limits import RESPONSES_FAILED_S
 from hoptrio.protocols.events import Counts, Finish, Kind, ProviderError, SseEvent, Step
-from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, loads, split_members
-from hoptrio.protocols.openai_errors import provider_error
+from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, is_object, loads, split_members
+from hoptrio.protocols.openai_errors import data_error, provider_error
 from hoptrio.protocols.openai_usage import responses_counts
 from hoptrio.protocols.responses.errors import error_event
 from hoptrio.protocols.sse import data_event
@@ -162,6 +162,8 @@ class ResponsesReader:
         try:
             facts = _EVENT.decode(data)
         except UNREADABLE:
+            if not is_object(data):
+                return self._pass_on(name, data)
             facts = _read_leniently(data)
         kind = facts.type or name.decode("utf-8", "replace")
         if facts.error is not ABSENT and not kind and is_filled(facts.error):
@@ -193,6 +195,15 @@ class ResponsesReader:
             sequence_number=self._sequence_number,
             created=self._created,
         )
+
+    def _pass_on(self, name: bytes, data: bytes) -> Step:
+        """Data that is no JSON object goes on under its name, and proves nothing but an error."""
+        if self.error is not None:
+            return _DROPPED
+        wire = _shape(name.decode("utf-8", "replace")).head + data_event(data)
+        if name == b"error":
+            return self._fail(_Sort.ERROR, _Event(), data, wire)
+        return self._forward(_Event(), wire, moves=False)
 
     def _read_item(self, sort: _Sort, kind: str, facts: _Event, wire: bytes) -> Step:
         """Everything between deltas and the end: openings, items, parts, phases of hosted tools."""
@@ -233,7 +244,7 @@ class ResponsesReader:
             self._over = True
             self.patience_s = 0.0
         else:
-            found = provider_error(loads(data))
+            found = data_error(data)
             self.patience_s = RESPONSES_FAILED_S
         self.error = self.error or found
         return Step(Kind.FAILURE, wire)

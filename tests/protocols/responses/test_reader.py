@@ -100,6 +100,18 @@ def test_what_is_no_json_goes_on_unchanged_and_moves_nothing(data):
     assert steps[0].wire == b"event: response.output_text.delta\ndata: " + data + b"\n\n"
 
 
+def test_a_terminal_that_is_no_json_is_none():
+    found, steps = run(created(), delta(), SseEvent(b"response.completed", b'{"type":"response.completed","resp'))
+    assert steps[2].kind is Kind.QUIET
+    assert not found.finish(clean=True).complete
+
+
+def test_an_error_event_of_plain_text_is_a_failure():
+    found, steps = run(created(), SseEvent(b"error", b"boom"), SseEvent(b"x", b"{"))
+    assert [step.kind for step in steps[1:]] == [Kind.FAILURE, Kind.QUIET]
+    assert (found.error.message, steps[2].wire) == ("boom", b"")
+
+
 # -- kinds ------------------------------------------------------------------------------------------------------------
 
 
