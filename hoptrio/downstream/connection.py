@@ -157,28 +157,36 @@ async def serve_connection(
     `handler` answers one exchange after another. What it raises is answered here: a HoptrioError by `refuse`, a bug by
     a 500, or an abort where a head is already out.
     """
-    connection = _Connection(stream, handler, refuse, backlogs, drain)
-    try:
-        if await connection.handshake():
-            while await connection.serve_one():
-                pass
-    finally:
-        connection.drop()
-        with trio.CancelScope(shield=True):
-            await connection.wire.close()
+    async with trio.open_nursery() as nursery:
+        connection = _Connection(stream, handler, refuse, backlogs, drain, nursery)
+        try:
+            if await connection.handshake():
+                while await connection.serve_one():
+                    pass
+        finally:
+            connection.drop()
+            with trio.CancelScope(shield=True):
+                await connection.wire.close()
 
 
 class _Connection:
-    __slots__ = ("_backlogs", "_drain", "_handler", "_refuse", "_served", "_writer", "wire")
+    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_refuse", "_served", "_writer", "wire")
 
     def __init__(
-        self, stream: trio.abc.Stream, handler: Handler, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
+        self,
+        stream: trio.abc.Stream,
+        handler: Handler,
+        refuse: Refuse,
+        backlogs: BacklogTotal,
+        drain: Drain,
+        nursery: trio.Nursery,
     ) -> None:
         self.wire = Wire(stream)
         self._handler = handler
         self._refuse = refuse
         self._backlogs = backlogs
         self._drain = drain
+        self._nursery = nursery
         self._served = False
         self._writer: ResponseWriter | None = None
 
@@ -212,6 +220,7 @@ class _Connection:
             protocol,
             self._backlogs,
             self._drain,
+            self._nursery,
             head_only=head is not None and head.method == b"HEAD",
             http10=head is not None and head.http_version == b"1.0",
         )
@@ -225,7 +234,7 @@ class _Connection:
         except HoptrioError as refused:
             error = refused
         except Exception as bug:
-            _LOG.error("handler_failed", error=type(bug).__name__, at=_where(bug))
+            _LOG.error("handler_failed", **_describe(bug))
             error = Internal("The gateway failed to answer this request.")
         if writer.ended or writer.gone or self.wire.closed:
             return
@@ -308,12 +317,13 @@ class _Connection:
         return make_head(request.method, request.target, request.headers, request.http_version, self.wire.peer)
 
 
-def _where(bug: BaseException) -> list[str]:
-    """The innermost frames of a bug, without its message: that may quote a request."""
+def _describe(bug: BaseException) -> dict[str, object]:
+    """The class and the innermost frames of a bug, without its message: that may quote a request."""
     while isinstance(bug, BaseExceptionGroup):
         bug = bug.exceptions[0]
     frames = traceback.extract_tb(bug.__traceback__)[-6:]
-    return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    at = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(bug).__name__, "at": at}
 
 
 def _too_large(max_bytes: int) -> BodyTooLarge:
