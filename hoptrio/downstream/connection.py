@@ -165,7 +165,7 @@ async def serve_connection(
                     pass
         finally:
             connection.drop()
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(limits.LINGER_S, shield=True):
                 await connection.wire.close()
 
 

@@ -104,8 +104,8 @@ class ResponseWriter:
         self._waiting = bytearray()
         self._waiting_max = 0
         self._nursery = nursery
-        #: False once nothing may be written: no body allowed, ended, aborted, or the client is gone.
-        self._open = True
+        #: A body may be written now: the head is out, nothing has ended, and the client is not gone.
+        self._open = False
         self._chunked = False
         self._ending = False
         self._draining = False
@@ -116,7 +116,7 @@ class ResponseWriter:
 
     async def ask_for_body(self) -> None:
         """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
-        if self._open and self._h11.they_are_waiting_for_100_continue:
+        if not self.gone and self._h11.they_are_waiting_for_100_continue:
             self._put(self._h11.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")))
             await self._flush()
 
@@ -136,7 +136,7 @@ class ResponseWriter:
 
     def head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Write the head of a streamed response."""
-        if not self._open:
+        if self.gone or self.wire.closed:
             return
         self._put(self._head(status, headers))
         has_body = self._has_body(status)
@@ -155,7 +155,7 @@ class ResponseWriter:
         return not self._head_only and status not in _BODILESS
 
     def write(self, data: bytes) -> None:
-        """Write whole events."""
+        """Write whole events; before `head` and after the end, nothing."""
         if not self._open or not data:
             return
         self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
@@ -234,7 +234,7 @@ class ResponseWriter:
 
     async def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         """A whole response with Content-Length. It has `limits.RESPOND_S` to be taken, or the client is gone."""
-        if not self._open:
+        if self.gone or self.wire.closed:
             return
         self._ending = True
         fields = list(headers)

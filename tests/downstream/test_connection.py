@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import random
+from contextlib import suppress
+
 import pytest
 import structlog.testing
 import trio
@@ -394,3 +397,47 @@ async def test_a_running_exchange_goes_on_in_a_drain(gateway, streaming, autojum
     await trio.sleep(1)
     gateway.drain.start()
     assert (await client.all()).endswith(b"data: 1\n\n\r\n0\r\n\r\n")
+
+
+# -- anything at all -------------------------------------------------------------------------------------------------
+
+PIECES = [
+    GET,
+    CHUNKED,
+    POST,
+    b"Content-Length: 3\r\n\r\nabc",
+    b"Content-Length: 70\r\n\r\n",
+    b"Transfer-Encoding: chunked\r\n\r\n",
+    b"3\r\nabc\r\n",
+    b"0\r\n\r\n",
+    b"\r\n",
+    b"\n",
+    b"\x00",
+    b" ",
+    b":",
+    b"Expect: 100-continue\r\n",
+    b"Connection: close\r\n",
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+    b"GET http://x/?a=%zz HTTP/1.0\r\n\r\n",
+    b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_no_input_breaks_a_connection_or_is_answered_with_anything_but_http(gateway, echo, seed, autojump_clock):
+    dice = random.Random(seed)
+    for _ in range(10):
+        data = b"".join(dice.choices(PIECES, k=dice.randrange(1, 8)))
+        client = gateway.memory(echo)
+        with suppress(trio.BrokenResourceError):
+            while data:
+                cut = dice.randrange(1, len(data) + 1)
+                await client.send(data[:cut])
+                data = data[cut:]
+                if dice.random() < 0.3:
+                    await trio.sleep(dice.random())
+            await client.stream.send_eof()
+        answers = await client.all()
+        assert answers == b"" or answers.startswith(b"HTTP/1.1 ")
+        assert b" 500 " not in answers

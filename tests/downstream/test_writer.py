@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import structlog.testing
 import trio
 import trio.lowlevel
 import trio.testing
@@ -11,6 +12,7 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 GET_10 = b"GET / HTTP/1.0\r\n\r\n"
 EVENT = b"data: 1\n\n"
 MIB = limits.MIB
+SSE = [(b"content-type", b"text/event-stream")]
 
 
 def chunk(data):
@@ -416,3 +418,34 @@ async def test_an_abort_before_the_head_just_closes(gateway):
     client = await gateway.tcp(handler)
     await client.send(GET)
     assert await client.all() == b""
+
+
+async def test_nothing_is_written_before_the_head(gateway):
+    async def handler(exchange):
+        exchange.writer.write(EVENT)
+        await exchange.writer.respond(200, [], b"ok")
+
+    client = gateway.memory(handler)
+    await client.send(GET)
+    assert (await client.until(b"ok")).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+async def test_a_handler_that_forgets_the_end_truncates(gateway):
+    async def handler(exchange):
+        exchange.writer.head(200, SSE)
+        exchange.writer.write(EVENT)
+
+    client = await gateway.tcp(handler)
+    await client.send(GET)
+    assert (await client.all()).endswith(b"\r\n\r\n" + chunk(EVENT))
+
+
+async def test_a_header_cannot_smuggle_a_line(gateway):
+    async def handler(exchange):
+        await exchange.writer.respond(200, [(b"x", b"a\r\nset-cookie: b")], b"ok")
+
+    client = gateway.memory(handler)
+    with structlog.testing.capture_logs() as logs:
+        await client.send(GET)
+        assert b"set-cookie" not in await client.all()
+    assert "cookie" not in str(logs)
