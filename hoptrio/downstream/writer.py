@@ -6,8 +6,8 @@ does until one task has emptied it. That task exists only while something waits,
 watch. On any other transport everything goes through the backlog. The task belongs to the connection and is shielded: a
 write is never cancelled halfway, whatever becomes of the handler; it ends when the backlog is empty or dropped.
 
-h11 writes the head and judges the end; the chunks between are framed here (0.3 us instead of 2), which h11 cannot tell
-from chunks of its own because its chunk writer keeps no state.
+h11 writes the head and judges the end; the chunks between are framed here (0.7 us a write, measured, against 5.3
+through h11), which h11 cannot tell from chunks of its own because its chunk writer keeps no state.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class ResponseWriter:
         "_backlogs",
         "_chunked",
         "_drain_scope",
+        "_drain_state",
         "_drained",
         "_draining",
         "_ending",
@@ -55,7 +56,6 @@ class ResponseWriter:
         "_http10",
         "_nursery",
         "_open",
-        "_service",
         "_waiting",
         "_waiting_max",
         "_watch_ended",
@@ -100,7 +100,7 @@ class ResponseWriter:
         self.ended = False
         self._h11 = protocol
         self._backlogs = backlogs
-        self._service = drain
+        self._drain_state = drain
         self._waiting = bytearray()
         self._waiting_max = 0
         self._nursery = nursery
@@ -146,7 +146,7 @@ class ResponseWriter:
 
     def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
         self.head_written = True
-        last = self._service.draining or not self.body_read
+        last = self._drain_state.draining or not self.body_read
         fields = [*headers, _CLOSE] if last else list(headers)
         return self._h11.send(h11.Response(status_code=status, headers=fields, reason=_reason(status)))
 

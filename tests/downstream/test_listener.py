@@ -58,7 +58,9 @@ async def test_it_serves_and_a_drain_ends_it(make_listener, echo):
             await client.send_all(GET)
             assert (await client.receive_some()).endswith(b"GET /a ")
             assert listener.connections == 1
+            assert not listener.draining
             listener.drain()
+            assert listener.draining
             assert await client.receive_some() == b""
     assert listener.connections == 0
     with pytest.raises(OSError):
