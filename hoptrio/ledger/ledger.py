@@ -306,6 +306,10 @@ class Ledger:
         with self._store.books() as books:
             return audit(books)
 
+    async def schema_version(self) -> int:
+        """The schema's version; opening the ledger brought it up to date."""
+        return await self._later(self._store.schema_version)
+
     # -- life ---------------------------------------------------------------------------------------------------------
 
     @property

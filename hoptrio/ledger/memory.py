@@ -378,6 +378,9 @@ class MemoryStore:
         record = self._requests.get(hold.request_id)
         return AuditedHold(hold, record.state if record else None, record.charge_nanos if record else None)
 
+    def schema_version(self) -> int:
+        return 0
+
     def close(self) -> None:
         pass
 

@@ -211,6 +211,10 @@ class SqliteStore:
                 self._now_ms(),
             )
 
+    def schema_version(self) -> int:
+        [(number,)] = self._all("SELECT max(number) FROM schema_version")
+        return int(number)
+
     def close(self) -> None:
         """Close the connections; the last one on the file folds the WAL into it."""
         self._reading.close()
