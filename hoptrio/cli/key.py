@@ -33,7 +33,7 @@ def key() -> None:
 @click.option("--expires", "expires_at_ms", type=DATE, metavar="DATE", help="When it stops working.")
 @click.option("--model", "models", multiple=True, metavar="MODEL", help="A model it may use; repeat for more.")
 @click.pass_obj
-def create(invocation: Invocation, contract: str | None, **limits: Any) -> None:
+def create(invocation: Invocation, /, contract: str | None, **limits: Any) -> None:
     """Make a key and print its secret, once."""
     if (limits["budget_nanos"] is None) != (limits["budget_per"] is None):
         raise click.UsageError("--budget and --per belong together")

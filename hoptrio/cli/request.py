@@ -54,7 +54,7 @@ def show(invocation: Invocation, request_id: str) -> None:
 @click.option("--until", "until_ms", type=DATE, metavar="DATE")
 @click.option("--limit", type=click.IntRange(min=1, max=10_000), default=50, show_default=True)
 @click.pass_obj
-def list_(invocation: Invocation, account_name: str | None, **where: Any) -> None:
+def list_(invocation: Invocation, /, account_name: str | None, **where: Any) -> None:
     """List requests, newest first."""
     currency = invocation.config().ledger.currency
 

@@ -98,8 +98,8 @@ class MemoryStore:
         return [handlers[type(operation)](operation) for operation in operations]
 
     def _place(self, hold: Hold) -> Placed | HoldRefused:
-        if hold.id in self._holds:
-            raise ValueError(f"hold {hold.id} exists")
+        if hold.id in self._holds or hold.request.id in self._requests:
+            raise ValueError(f"hold {hold.id} or its request exists")
         now_ms = self._now_ms()
         key = self._key(hold.request.key_id)
         answer = judge(key, self._use(key, now_ms) if key else KeyUse(), hold.amount_nanos, now_ms)

@@ -45,7 +45,7 @@ async def test_what_is_committed_is_on_the_disk(ledger, key):
 
 @pytest.mark.parametrize(
     "statement",
-    [
+    [  # A second resolution of a hold is the last of them.
         "UPDATE entries SET amount_nanos = 1",
         "DELETE FROM entries",
         "DELETE FROM holds",
@@ -53,7 +53,8 @@ async def test_what_is_committed_is_on_the_disk(ledger, key):
         "UPDATE holds SET amount_nanos = 1",
         "UPDATE accounts SET balance_nanos = -1, held_nanos = 0",
         "UPDATE accounts SET held_nanos = balance_nanos + 1",
-        "INSERT INTO entries (hold_id, at_ms, account_id, kind, amount_nanos) SELECT id, 0, '', 'capture', 0 FROM holds",
+        "INSERT INTO entries (hold_id, at_ms, account_id, kind, amount_nanos)"
+        " SELECT id, 0, '', 'capture', 0 FROM holds",
     ],
 )
 async def test_the_schema_itself_refuses(ledger, key, make, path, statement):
