@@ -138,10 +138,14 @@ class Ledger:
         """Place a hold; durable when it returns. Never raises Cancelled: see the module.
 
         Raises LedgerUnavailable when the ledger cannot be written, is too busy, or takes longer than `limits.HOLD_S`;
-        should the hold be committed after all, it is released at once. ValueError for a negative amount.
+        should the hold be committed after all, it is released at once. ValueError for a negative amount
+        or another owner than this ledger's.
         """
         if hold.amount_nanos < 0:
             raise ValueError("a hold cannot be negative")
+        if hold.owner != self.owner:
+            # Nobody would renew its lease, and the sweep would take it from under a running stream.
+            raise ValueError("a hold is owned by the process that places it")
         if self._writer.backlog >= limits.LEDGER_QUEUE_MAX:
             raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)

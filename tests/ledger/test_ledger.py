@@ -108,6 +108,12 @@ async def test_negative_amounts_are_refused(ledger, key, make):
         await ledger.settle(make.capture(hold, -1))
 
 
+async def test_a_hold_is_owned_by_the_process_that_places_it(engine, key, make):
+    async with engine.open(None) as cli:
+        with pytest.raises(ValueError, match="owned"):
+            await cli.place(make.hold(key, 1))
+
+
 async def test_a_placed_hold_is_never_placed_again(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
@@ -147,7 +153,8 @@ async def test_case_68_two_processes_with_a_balance_for_three(engine, ledger, ke
 
     async with engine.open("other") as other, trio.open_nursery() as nursery:
         for i in range(50):
-            nursery.start_soon(place, (ledger, other)[i % 2], make.hold(key, 333))
+            process = (ledger, other)[i % 2]
+            nursery.start_soon(place, process, make.hold(key, 333, owner=process.owner))
     assert sum(isinstance(answer, Placed) for answer in answers) == 3
     assert amounts(ledger) == (1000, 999)
 
@@ -183,7 +190,7 @@ async def test_max_streams_counts_the_open_holds_of_the_key(engine, ledger, key,
     holds = [make.hold(two, 1) for _ in range(3)]
     async with engine.open("other") as other:
         assert isinstance(await ledger.place(holds[0]), Placed)
-        assert isinstance(await other.place(holds[1]), Placed)
+        assert isinstance(await other.place(replace(holds[1], owner="other")), Placed)
         assert (await ledger.place(holds[2])).why is HoldRefusal.MAX_STREAMS
         await other.settle(make.release(holds[0]))
         assert isinstance(await ledger.place(holds[2]), Placed)

@@ -18,21 +18,26 @@ from hoptrio.ledger.recover import Sweep, recover
 from hoptrio.ledger.store import StoreUnavailable
 
 
-async def hold_of(ledger, make, owner):
+async def hold_of(ledger, make):
+    """An open hold of the ledger's own process."""
     if ledger.account("acme") is None:
         await ledger.create_account("acme", 1000)
     key, _ = await ledger.create_key("acme")
-    hold = make.hold(key, 100, owner=owner)
+    hold = make.hold(key, 100, owner=ledger.owner)
     await ledger.place(hold)
     return hold
 
 
+async def left_by(process, make, count=1):
+    """The holds that a process left open."""
+    async with process as ledger:
+        return [await hold_of(ledger, make) for _ in range(count)]
+
+
 async def test_a_lease_that_stands_still_is_a_dead_owner(make, autojump_clock):
     store = MemoryStore()
-    async with memory_ledger(store, owner="gone"):
-        pass
+    [hold] = await left_by(memory_ledger(store, owner="a"), make)
     async with memory_ledger(store, owner="b") as ledger, trio.open_nursery() as nursery:
-        hold = await hold_of(ledger, make, "gone")
         nursery.start_soon(ledger.run_sweep)
         await trio.sleep(limits.LEASE_S - 0.1)
         assert ledger.hold(hold.id).state is HoldState.OPEN
@@ -49,7 +54,7 @@ async def test_the_holds_of_a_live_owner_stay_whatever_the_clocks_say(make, auto
         memory_ledger(store, owner="b") as second,
         trio.open_nursery() as nursery,
     ):
-        holds = [await hold_of(first, make, "a"), await hold_of(second, make, "b")]
+        holds = [await hold_of(first, make), await hold_of(second, make)]
         nursery.start_soon(first.run_sweep)
         nursery.start_soon(second.run_sweep)
         await trio.sleep(600)
@@ -59,8 +64,8 @@ async def test_the_holds_of_a_live_owner_stay_whatever_the_clocks_say(make, auto
 
 async def test_after_an_outage_everyone_gets_a_whole_lease(make, autojump_clock):
     store = MemoryStore()
+    [hold] = await left_by(memory_ledger(store, owner="a"), make)
     async with memory_ledger(store, owner="b") as ledger, trio.open_nursery() as nursery:
-        hold = await hold_of(ledger, make, "other")
         nursery.start_soon(ledger.run_sweep)
         await trio.sleep(limits.LEASE_S - 1)
         store.outage = StoreUnavailable("down")
@@ -75,7 +80,7 @@ async def test_after_an_outage_everyone_gets_a_whole_lease(make, autojump_clock)
 
 async def test_its_own_holds_are_not_swept(make, autojump_clock):
     async with memory_ledger(owner="a") as ledger:
-        hold = await hold_of(ledger, make, "a")
+        hold = await hold_of(ledger, make)
         sweep = Sweep(ledger)
         for _ in range(10):
             assert await sweep.once() == 0
@@ -84,10 +89,9 @@ async def test_its_own_holds_are_not_swept(make, autojump_clock):
 
 
 async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(engine, make):
-    dead = _dead_process()
+    [hold] = await left_by(engine.open(_dead_process()), make)
     async with engine.open(this_process()) as ledger:
-        hold = await hold_of(ledger, make, dead)
-        own = await hold_of(ledger, make, this_process())
+        own = await hold_of(ledger, make)
         assert await recover(ledger) == 1
         assert ledger.hold(hold.id).reason == "orphaned"
         assert ledger.hold(own.id).state is HoldState.OPEN
@@ -96,10 +100,8 @@ async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(e
 
 async def test_more_orphans_than_one_commit_takes_are_all_released(engine, make, monkeypatch):
     monkeypatch.setattr(limits, "COMMIT_OPS_MAX", 4)
+    await left_by(engine.open(_dead_process()), make, 10)
     async with engine.open() as ledger:
-        dead = _dead_process()
-        for _ in range(10):
-            await hold_of(ledger, make, dead)
         assert await recover(ledger) == 10
         assert ledger.account("acme").held_nanos == 0
 

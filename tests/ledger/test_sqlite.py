@@ -149,6 +149,19 @@ async def test_a_relative_path_counts_from_the_working_directory(tmp_path, monke
     assert (tmp_path / "some ledger%.db").exists()
 
 
+async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine):
+    opened = []
+
+    async def start():
+        async with sqlite_engine.open(None) as ledger:
+            opened.append(await ledger.schema_version())
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(start)
+    assert opened == [1] * 8
+
+
 async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):
     for _ in range(2):
         async with sqlite_engine.open():

@@ -111,7 +111,7 @@ async def prepared(ledger):
 
 async def test_an_outage_refuses_holds_at_once_and_keeps_settlements(make, autojump_clock):
     store = MemoryStore()
-    async with memory_ledger(store) as ledger:
+    async with memory_ledger(store, owner="gateway") as ledger:
         key = await prepared(ledger)
         running = make.hold(key, 300)
         await ledger.place(running)
@@ -131,7 +131,7 @@ async def test_an_outage_refuses_holds_at_once_and_keeps_settlements(make, autoj
 
 async def test_a_hold_that_took_too_long_is_dropped(make, autojump_clock):
     store = MemoryStore()
-    async with memory_ledger(store) as ledger:
+    async with memory_ledger(store, owner="gateway") as ledger:
         key = await prepared(ledger)
         store.outage = BUSY
         hold = make.hold(key, 300)
@@ -146,7 +146,7 @@ async def test_a_hold_that_took_too_long_is_dropped(make, autojump_clock):
 
 async def test_a_change_that_took_too_long_certainly_did_not_happen(make, autojump_clock):
     store = MemoryStore()
-    async with memory_ledger(store) as ledger:
+    async with memory_ledger(store, owner="gateway") as ledger:
         await prepared(ledger)
         store.outage = BUSY
         async with trio.open_nursery() as nursery:
@@ -176,7 +176,7 @@ class UncertainStore(MemoryStore):
 
 async def test_a_hold_whose_commit_failed_is_made_void_in_case_it_did_not(make, autojump_clock):
     store = UncertainStore()
-    async with memory_ledger(store) as ledger:
+    async with memory_ledger(store, owner="gateway") as ledger:
         key = await prepared(ledger)
         store.armed = True
         hold = make.hold(key, 300)
@@ -190,7 +190,7 @@ async def test_a_hold_whose_commit_failed_is_made_void_in_case_it_did_not(make, 
 async def test_closing_goes_on_with_what_is_owed_for_a_while(make, autojump_clock):
     store = MemoryStore()
     async with trio.open_nursery() as nursery:
-        async with memory_ledger(store) as ledger:
+        async with memory_ledger(store, owner="gateway") as ledger:
             key = await prepared(ledger)
             hold = make.hold(key, 300)
             await ledger.place(hold)
@@ -218,7 +218,7 @@ async def test_what_queues_during_a_commit_is_one_batch():
 async def test_a_queue_that_is_too_long_refuses_holds_but_no_settlement(make, key, monkeypatch):
     monkeypatch.setattr(limits, "LEDGER_QUEUE_MAX", 1)
     store = FakeStore()
-    ledger = Ledger(store, ThreadWriter(store), None)
+    ledger = Ledger(store, ThreadWriter(store), "gateway")
     store.gate.clear()
     hold = make.hold(key, 1)
     async with trio.open_nursery() as nursery:
@@ -248,7 +248,7 @@ class SlowWriter:
 
 async def test_a_hold_that_is_committed_after_its_caller_gave_up_is_released(make, key, autojump_clock):
     writer = SlowWriter()
-    ledger = Ledger(MemoryStore(), writer, None)
+    ledger = Ledger(MemoryStore(), writer, "gateway")
     hold = make.hold(key, 300)
     with pytest.raises(LedgerUnavailable):
         await ledger.place(hold)
@@ -261,7 +261,7 @@ async def test_a_hold_that_is_committed_after_its_caller_gave_up_is_released(mak
 async def test_a_hold_that_is_refused_after_its_caller_gave_up_needs_nothing(make, key, autojump_clock):
     writer = SlowWriter()
     with pytest.raises(LedgerUnavailable):
-        await Ledger(MemoryStore(), writer, None).place(make.hold(key, 300))
+        await Ledger(MemoryStore(), writer, "gateway").place(make.hold(key, 300))
     [late] = writer.tickets
     late.answer = HoldRefused(HoldRefusal.BALANCE)
     late.done(late)
@@ -272,7 +272,7 @@ async def test_notes_never_wait_and_are_dropped_when_too_many_wait(make, key, mo
     monkeypatch.setattr(limits, "LEDGER_NOTES_MAX", 2)
     store = FakeStore()
     store.gate.clear()
-    ledger = Ledger(store, ThreadWriter(store), None)
+    ledger = Ledger(store, ThreadWriter(store), "gateway")
     for _ in range(5):
         ledger.note(make.hold(key, 1).request)
     store.gate.set()
