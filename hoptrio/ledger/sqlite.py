@@ -100,7 +100,9 @@ class SqliteStore:
         except BaseException as error:
             self._roll_back(error)
             if isinstance(error, sqlite3.Error) and _primary(error) in _UNAVAILABLE:
-                raise StoreUnavailable(str(error), busy=_primary(error) in _BUSY, uncertain=committing) from error
+                # A COMMIT that finds a lock has not committed (sqlite.org/lang_transaction.html, section 2.3).
+                busy = _primary(error) in _BUSY
+                raise StoreUnavailable(str(error), busy=busy, uncertain=committing and not busy) from error
             raise
         return answers
 

@@ -6,9 +6,11 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from hoptrio.contract import Reason
 from hoptrio.errors import Conflict, InsufficientBalance, NotFound
 from hoptrio.ledger.model import EntryKind, HoldRefusal, HoldRefused, HoldState, Placed, RequestFilter, Resolved
 from hoptrio.ledger.operations import Release
+from hoptrio.protocols.events import Protocol
 
 
 def amounts(ledger, name="acme"):
@@ -327,6 +329,15 @@ async def test_a_request_is_kept_from_its_hold_to_its_settlement(ledger, key, ma
     await ledger.settle(capture)
     assert ledger.request(hold.request.id) == replace(capture.request, hold_nanos=300)
     assert ledger.request("req_none") is None
+
+
+async def test_members_of_enumerations_are_kept_as_their_text(ledger, key, make):
+    hold = make.hold(key, 300)
+    hold = replace(hold, request=replace(hold.request, protocol=Protocol.MESSAGES))
+    await ledger.place(hold)
+    await ledger.settle(make.release(hold, Reason.DEADLINE))
+    record = ledger.request(hold.request.id)
+    assert (record.protocol, record.reason) == ("messages", "deadline")
 
 
 async def test_a_refused_request_is_noted(engine, make):

@@ -12,7 +12,7 @@ from hoptrio import limits
 from hoptrio.errors import Internal, LedgerUnavailable
 from hoptrio.ledger.ledger import Ledger, memory_ledger
 from hoptrio.ledger.memory import MemoryStore
-from hoptrio.ledger.model import Account, ApiKey, Hold, HoldRefusal, HoldRefused, HoldState, Placed, Resolved
+from hoptrio.ledger.model import Account, ApiKey, HoldRefusal, HoldRefused, HoldState, Placed, Resolved
 from hoptrio.ledger.operations import Ping, Release
 from hoptrio.ledger.store import StoreUnavailable
 from hoptrio.ledger.writer import Batcher, ThreadWriter, Ticket
@@ -162,13 +162,13 @@ async def _mend_after(store, delay_s):
 
 
 class UncertainStore(MemoryStore):
-    """Applies the next hold, then says that the commit failed."""
+    """Once armed, applies the next batch and then says that the commit failed."""
 
     armed = False
 
     def apply(self, operations):
         answers = super().apply(operations)
-        if self.armed and any(isinstance(operation, Hold) for operation in operations):
+        if self.armed:
             self.armed = False
             raise StoreUnavailable("I/O error", uncertain=True)
         return answers
@@ -185,6 +185,44 @@ async def test_a_hold_whose_commit_failed_is_made_void_in_case_it_did_not(make, 
         await trio.sleep(limits.LEDGER_RETRY_MAX_S)
         assert (ledger.hold(hold.id).state, ledger.hold(hold.id).reason) == (HoldState.RELEASED, "not_dispatched")
         assert ledger.account("acme").held_nanos == 0
+
+
+async def test_a_change_whose_commit_failed_is_repeated_and_happens_once(make, autojump_clock):
+    store = UncertainStore()
+    async with memory_ledger(store, owner="gateway") as ledger:
+        key = await prepared(ledger)
+        hold = make.hold(key, 300)
+        await ledger.place(hold)
+        store.armed = True
+        assert (await ledger.deposit("acme", 5)).balance_nanos == 1005
+        store.armed = True
+        assert (await ledger.create_account("other", 7)).balance_nanos == 7
+        store.armed = True
+        made, secret = await ledger.create_key("other")
+        assert ledger.find_key(secret) == made
+        store.armed = True
+        assert (await ledger.settle(make.capture(hold, 120))).charge_nanos == 120
+        assert ledger.account("acme").balance_nanos == 885
+        assert (await ledger.audit()).ok
+
+
+def test_when_the_store_fails_after_a_bug_was_isolated_what_is_owed_is_kept(make, key):
+    release = make.release(make.hold(key, 1))
+    store = FakeStore()
+    batcher = Batcher(store)
+    apply = store.apply
+
+    def fail_alone(operations):
+        if operations == [release]:
+            store.apply = apply
+            raise DOWN
+        return apply(operations)
+
+    store.apply = fail_alone
+    made = tickets("bug", release)
+    assert batcher.commit(made) == made[:1]
+    assert batcher.retry_s > 0
+    assert batcher.commit([]) == made[1:]
 
 
 async def test_closing_goes_on_with_what_is_owed_for_a_while(make, autojump_clock):
