@@ -70,7 +70,8 @@ async def open_ledger(
     """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
-    places none. On leaving, everything queued is applied first, for at most `limits.SETTLE_S`.
+    places none. On leaving, everything queued is applied first; what the store refuses is given up after
+    `limits.SETTLE_S`, and a disk that hangs after `limits.LEDGER_CLOSE_S`.
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
@@ -84,7 +85,7 @@ async def open_ledger(
         await ledger.renew()
         yield ledger
     finally:
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):
             await ledger.close()
 
 

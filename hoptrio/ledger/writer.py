@@ -182,8 +182,7 @@ class ThreadWriter:
 
     async def close(self) -> None:
         self._inbox.put(None)
-        with trio.CancelScope(shield=True):
-            await self._closed.wait()
+        await self._closed.wait()
         self._thread.join()
 
     def _run(self) -> None:
