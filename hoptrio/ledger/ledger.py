@@ -104,7 +104,8 @@ async def memory_ledger(
             await ledger.renew()
             yield ledger
         finally:
-            await ledger.close()
+            with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):
+                await ledger.close()
             scope.cancel()
 
 

@@ -477,6 +477,19 @@ async def test_what_was_committed_is_there_after_a_restart(engine, make):
         assert (await ledger.audit()).open_holds == 1
 
 
+async def test_a_cancelled_gateway_closes_its_ledger(engine, make):
+    with trio.CancelScope() as scope:
+        async with engine.open() as ledger:
+            await ledger.create_account("acme", 1000)
+            key, _ = await ledger.create_key("acme")
+            hold = make.hold(key, 300)
+            await ledger.place(hold)
+            scope.cancel()
+            assert (await ledger.settle(make.capture(hold, 120))).first
+    async with engine.open() as ledger:
+        assert ledger.account("acme").balance_nanos == 880
+
+
 async def test_a_ledger_that_can_be_written_answers_a_ping(ledger):
     assert await ledger.ping()
     assert ledger.reachable
