@@ -24,6 +24,7 @@ from hoptrio.config import ConfigError
 from hoptrio.contract import Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
@@ -72,7 +73,8 @@ async def serve(
                 currency=config.ledger.currency,
             )
             async with trio.open_nursery() as connections:
-                listener = Listener(gateway.handle, refuse=gateway.refuse)
+                handler = Handler(gateway)
+                listener = Listener(handler.handle, refuse=handler.refuse)
                 sockets = await trio.open_tcp_listeners(
                     config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
                 )
