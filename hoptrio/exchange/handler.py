@@ -1,4 +1,4 @@
-"""The way in: `Handler.handle` is what `downstream` calls with every request. Routes it, and renders what it is refused.
+"""The way in: `Handler.handle` is what `downstream` calls with every request. Routes it, renders its refusal.
 
 Model calls go on in `generate`, everything else in `queries`.
 """
@@ -50,9 +50,8 @@ class Handler:
     async def _route(self, exchange: Exchange, face: Face) -> None:
         head = exchange.head
         if head.method == b"OPTIONS":
-            await exchange.writer.respond(
-                204, [*face.ids(), *cors.preflight(head.header_map, self._gateway.cors_origins)], b""
-            )
+            allowed = cors.preflight(head.header_map, self._gateway.cors_origins)
+            await exchange.writer.respond(204, [*face.ids(), *allowed], b"")
             return
         target = find(head.method.decode("latin-1"), head.path, head.header_map)
         if target.what is What.GENERATE:
