@@ -42,6 +42,8 @@ COMMANDS: dict[str, Lazy] = {
     "ledger": Lazy("ledger", "Recompute every invariant of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),
 }
+#: Not for people: `hoptrio serve` starts its workers with it.
+HIDDEN: dict[str, Lazy] = {"worker": Lazy("serve", "One worker of several.")}
 
 
 class _Root(Group):
@@ -51,7 +53,7 @@ class _Root(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = COMMANDS.get(cmd_name)
+        lazy = COMMANDS.get(cmd_name) or HIDDEN.get(cmd_name)
         if lazy is None:
             return None
         invocation = ctx.ensure_object(Invocation)

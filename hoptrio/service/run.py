@@ -28,32 +28,51 @@ from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.sockets import url_of
 from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
+    import socket
     import ssl
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from hoptrio.config import Config
 
-__all__ = ["serve"]
+__all__ = ["Grace", "serve"]
 
 log = structlog.get_logger("hoptrio.service")
 
 #: After the grace, streams are ended by `shutdown`: their settlement and their last words take at most this long.
 LAST_WORDS_S = limits.SETTLE_S + 5.0
-#: Connections that wait to be accepted; Linux lowers it to somaxconn (4,096).
-LISTEN_BACKLOG = 4096
+
+
+class Grace:
+    """How long running streams have, from the beginning of the drain; `scope` is the wait for them."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.scope = trio.CancelScope()
+
+    def shorten(self, seconds: float) -> None:
+        """From now on at most `seconds`, if the drain goes on already or begins later."""
+        self.seconds = min(self.seconds, seconds)
+        self.scope.deadline = min(self.scope.deadline, trio.current_time() + seconds)
 
 
 async def serve(
     config: Config,
     *,
     reload: Callable[[], Config] | None = None,
+    sockets: Sequence[socket.socket] = (),
+    grace: Grace | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
+
+    `sockets` are listening already, else the config's address is; `grace` is the config's if it is not given.
+    """
+    grace = grace or Grace(config.server.shutdown_grace_seconds)
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with (
@@ -75,15 +94,14 @@ async def serve(
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
-                sockets = await trio.open_tcp_listeners(
-                    config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
-                )
+                listeners = await _listen(config, sockets)
                 drained = trio.Event()
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
-                connections.start_soon(_serve_data, listener, sockets, tls, drained)
-                task_status.started([_url(each, tls) for each in sockets])
+                connections.start_soon(_serve_data, listener, listeners, tls, drained)
+                names = [each.socket.getsockname() for each in listeners]
+                task_status.started([url_of(name, tls=tls is not None) for name in names])
                 await _until_told(signals, gateway, reload)
-                await _drain(gateway, listener, drained, config.server.shutdown_grace_seconds)
+                await _drain(gateway, listener, drained, grace)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
 
@@ -98,10 +116,11 @@ async def _serve_data(
     drained.set()
 
 
-def _url(listener: trio.SocketListener, tls: ssl.SSLContext | None) -> str:
-    host, port = listener.socket.getsockname()[:2]
-    scheme = "http" if tls is None else "https"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio.SocketListener]:
+    if sockets:
+        return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+    address = config.server.listen
+    return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
 async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
@@ -128,11 +147,12 @@ def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
-async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, grace_s: float) -> None:
+async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, grace: Grace) -> None:
     gateway.draining = True
     listener.drain()
-    log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
-    with trio.move_on_after(grace_s):
+    log.info("draining", streams=len(gateway.registry), grace_s=grace.seconds, pid=os.getpid())
+    grace.scope.deadline = trio.current_time() + grace.seconds
+    with grace.scope:
         await drained.wait()
     gateway.registry.stop_all(Reason.SHUTDOWN)
     with trio.move_on_after(LAST_WORDS_S):
