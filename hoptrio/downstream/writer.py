@@ -44,6 +44,7 @@ class ResponseWriter:
 
     __slots__ = (
         "_backlogs",
+        "_blocked_since",
         "_chunked",
         "_drained",
         "_draining",
@@ -54,10 +55,10 @@ class ResponseWriter:
         "_nursery",
         "_open",
         "_service",
+        "_unsent_bytes",
         "_waiting",
         "_watch_ended",
         "_watch_scope",
-        "blocked_since",
         "body_read",
         "close_delimited",
         "ended",
@@ -86,7 +87,9 @@ class ResponseWriter:
         self.half_closed = False
         self.gone = False
         self.last_write_at = trio.current_time()
-        self.blocked_since: float | None = None
+        self._blocked_since: float | None = None
+        #: What of it the kernel still had then.
+        self._unsent_bytes = 0
         #: Set by the exchange: bytes of an unread body would be taken for the next request.
         self.body_read = False
         #: The body's end is the connection's (HTTP/1.0).
@@ -106,6 +109,19 @@ class ResponseWriter:
         self._drained: trio.Event | None = None
         self._watch_scope: trio.CancelScope | None = None
         self._watch_ended: trio.Event | None = None
+
+    @property
+    def blocked_since(self) -> float | None:
+        """See `stream.ports.Writer`. A kernel reports room only once much of its queue is free, which takes a client
+        that reads slowly for minutes: what it took meanwhile is seen by the queue's length."""
+        if self._blocked_since is not None and self.wire.unsent_bytes() < self._unsent_bytes:
+            self._block()
+        return self._blocked_since
+
+    def _block(self) -> None:
+        """From now on the client is waited for."""
+        self._blocked_since = trio.current_time()
+        self._unsent_bytes = self.wire.unsent_bytes()
 
     async def ask_for_body(self) -> None:
         """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
@@ -177,8 +193,8 @@ class ResponseWriter:
             self.leave()
             return
         self._waiting += data
-        if self.blocked_since is None:
-            self.blocked_since = self.last_write_at
+        if self._blocked_since is None:
+            self._block()
         self._backlogs.add(self, len(data))
         if self._nursery is not None and not self._draining and not self.gone:
             self._draining = True
@@ -205,7 +221,10 @@ class ResponseWriter:
             return
         del self._waiting[:size]
         self._backlogs.remove(self, size)
-        self.blocked_since = trio.current_time() if self._waiting else None
+        if self._waiting:
+            self._block()
+        else:
+            self._blocked_since = None
 
     def leave(self) -> None:
         """The client has left: drop the backlog and close its connection, at once where that is possible."""
@@ -294,7 +313,7 @@ class ResponseWriter:
         self._open = False
         self._backlogs.remove(self, len(self._waiting))
         self._waiting.clear()
-        self.blocked_since = None
+        self._blocked_since = None
 
     async def _stop_watch(self) -> None:
         """Two tasks cannot read one socket: the lingering read begins when the watch has ended."""

@@ -3,6 +3,8 @@ database, real sockets, writes as they were recorded. Skipped where the recordin
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from tests.corpus.test_replay import asks, check_relayed
@@ -57,4 +59,4 @@ async def test_a_recording_passes_through_real_processes_and_is_settled(gateway,
     found = await gateway.settled(response.headers["x-request-id"])
     assert found["reason"] == expected.reason
     assert found["state"] == ("released" if expected.reason else "captured")
-    assert float(found["charge"]) * 1e9 == pytest.approx(0 if expected.reason else owed(recording))
+    assert Decimal(found["charge"]) * 10**9 == (0 if expected.reason else owed(recording))

@@ -35,12 +35,19 @@ def process(argv: list[str], ready: str) -> Iterator[tuple[int, re.Match[str]]]:
     assert running.stdout is not None
     alarm = threading.Timer(_READY_S, running.kill)
     alarm.start()
+    rest = threading.Thread(target=running.stdout.read)
     try:
-        yield running.pid, _await_line(running.stdout, ready)
+        match = _await_line(running.stdout, ready)
+        alarm.cancel()
+        # What it prints from now on is read, or it would stop at a full pipe.
+        rest.start()
+        yield running.pid, match
     finally:
         alarm.cancel()
         running.terminate()
         running.wait(10)
+        if rest.ident is not None:
+            rest.join()
         running.stdout.close()
 
 
