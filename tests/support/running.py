@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -35,19 +36,19 @@ def process(argv: list[str], ready: str) -> Iterator[tuple[int, re.Match[str]]]:
     assert running.stdout is not None
     alarm = threading.Timer(_READY_S, running.kill)
     alarm.start()
-    rest = threading.Thread(target=running.stdout.read)
+    # A server that logs must never wait for us to read.
+    drain = threading.Thread(target=deque, args=(running.stdout, 0), daemon=True)
     try:
         match = _await_line(running.stdout, ready)
         alarm.cancel()
-        # What it prints from now on is read, or it would stop at a full pipe.
-        rest.start()
+        drain.start()
         yield running.pid, match
     finally:
         alarm.cancel()
         running.terminate()
         running.wait(10)
-        if rest.ident is not None:
-            rest.join()
+        if drain.ident is not None:
+            drain.join(10)
         running.stdout.close()
 
 
