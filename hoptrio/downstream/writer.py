@@ -193,8 +193,8 @@ class ResponseWriter:
         self._queue(data)
 
     def _queue(self, data: bytes) -> None:
-        if not self._waiting:
-            self._waiting_max = backlog_bytes_max(len(data))
+        if not self._lags():
+            self._waiting_max = backlog_bytes_max(len(self._waiting) + len(data))
         elif len(self._waiting) + len(data) > self._waiting_max:
             self.leave()
             return
@@ -205,6 +205,11 @@ class ResponseWriter:
         if not self._draining and not self.gone:
             self._draining = True
             self._nursery.start_soon(self._drain)
+
+    def _lags(self) -> bool:
+        """Whether something waits that has had its turn to go: a head that was written a moment ago is not the
+        client's fault, and no reason to refuse it a large event."""
+        return bool(self._waiting) and (self._drain_scope is not None or len(self._waiting) > limits.READ_BYTES_MAX)
 
     async def _drain(self) -> None:
         """Empty the backlog. Runs at most once at a time; dropping the backlog ends it."""

@@ -21,10 +21,27 @@ PROTOCOLS = ("chat", "responses", "messages", "gemini")
 INPUT, CACHED, WRITTEN, WRITTEN_1H, OUTPUT = 1000, 100, 1250, 2000, 5000
 PRICES = {"input": "1", "cached_input": "0.1", "cache_write": "1.25", "cache_write_1h": "2", "output": "5"}
 #: Hosted tools cost nothing here: recordings are about tokens.
-HOSTED = (
-    "web_search web_fetch file_search code_interpreter code_execution image_generation mcp advisor tool_search shell "
-    "google_search google_maps url_context x_search computer text_editor memory bash openrouter:web_search"
-).split()  # noqa: SIM905
+HOSTED = [
+    "web_search",
+    "web_fetch",
+    "file_search",
+    "code_interpreter",
+    "code_execution",
+    "image_generation",
+    "mcp",
+    "advisor",
+    "tool_search",
+    "shell",
+    "google_search",
+    "google_maps",
+    "url_context",
+    "x_search",
+    "computer",
+    "text_editor",
+    "memory",
+    "bash",
+    "openrouter:web_search",
+]
 
 
 class Event(NamedTuple):

@@ -56,7 +56,7 @@ class Serving:
     async def settled(self, request_id: str) -> dict[str, Any]:
         """The request, once it is over."""
         with trio.fail_after(20):
-            while (found := await self.get(f"/v1/requests/{request_id}"))["state"] == "running":
+            while (found := await self.get(f"/v1/requests/{request_id}"))["state"] == "running":  # noqa: ASYNC110 - another process
                 await trio.sleep(0.05)
         return found
 

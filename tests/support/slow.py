@@ -44,7 +44,7 @@ class Paced(trio.abc.Stream):
         await trio.aclose_forcefully(self._stream)
 
 
-def slow_client(world: Harness, *, every_s: float = 0, max_bytes: int = 65536, buffer_bytes: int = 4608) -> Client:
+def slow_client(world: Harness, *, every_s: float = 0, max_bytes: int = 65536, buffer_bytes: int = 65536) -> Client:
     """A connection whose kernel buffer holds about `buffer_bytes`, read `max_bytes` every `every_s`."""
     ours, theirs = socket.socketpair()
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
