@@ -1,4 +1,4 @@
-"""Clients that lag over real connections: what a process keeps for them is bounded, and reading slowly is not leaving."""
+"""Clients that lag over real connections: what is kept for them is bounded, and reading slowly is not leaving."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import trio
 import trustme
 
 from hoptrio import limits
+from hoptrio.downstream.wire import Wire
 from tests.contract.test_cells import payloads
 from tests.support.harness import gateway
 from tests.support.provider import sse
@@ -83,7 +84,7 @@ async def test_one_that_reads_again_in_time_gets_the_whole_of_a_large_event(serv
 
 # -- slow, but steady -------------------------------------------------------------------------------------------------
 
-LARGE = [data({"choices": [{"index": 0, "delta": {"content": f"{at:032000d}"}}]}) for at in range(100)]
+LARGE = [data({"choices": [{"index": 0, "delta": {"content": f"{at:032000d}"}}]}) for at in range(50)]
 
 
 async def tcp_pair():
@@ -106,9 +107,8 @@ def under_tls(ours, theirs):
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 async def test_a_client_that_reads_slowly_but_steadily_has_not_left(tls, monkeypatch):
-    """The limit is half a second here, and the client takes several to read what the kernel has: it reports room only
-    once a third of its queue is free."""
-    monkeypatch.setattr(limits, "WRITE_STALL_S", 0.5)
+    """The limit is a second here, and the client takes several to read it all."""
+    monkeypatch.setattr(limits, "WRITE_STALL_S", 1.0)
     async with gateway(sse(*CHAT.opening, *LARGE, *CHAT.closing, *CHAT.terminal)) as world:
         ours, theirs = await tcp_pair()
         # A large receive buffer would hide how slow it is.
@@ -121,3 +121,21 @@ async def test_a_client_that_reads_slowly_but_steadily_has_not_left(tls, monkeyp
         await client.leave()
     assert response.clean
     assert response.data == payloads(*CHAT.opening, *LARGE, *CHAT.closing, *CHAT.terminal)
+
+
+async def test_what_a_tls_client_has_not_taken_yet_is_known():
+    """So that the kernel's queue tells a slow client from one that left, whatever the transport."""
+    ours, theirs = under_tls(*await tcp_pair())
+    wire = Wire(theirs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.do_handshake)
+        await wire.handshake()
+    with trio.move_on_after(0.2):
+        await wire.send(b"x" * 32 * MIB)
+    before = wire.unsent_bytes()
+    await ours.receive_some(MIB)
+    while wire.unsent_bytes() >= before > 0:
+        await ours.receive_some(MIB)
+    assert before > 0
+    for stream in (ours, theirs):
+        await trio.aclose_forcefully(stream)
