@@ -13,6 +13,7 @@ import trio
 from hoptrio.config import build
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
@@ -59,8 +60,9 @@ async def on_sockets(script, *, contract, reset):
             cors_origins=("*",),
             currency="USD",
         )
+        handler = Handler(made)
         (front,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        await nursery.start(Listener(made.handle, refuse=made.refuse).serve, [front])
+        await nursery.start(Listener(handler.handle, refuse=handler.refuse).serve, [front])
         await ledger.create_account("acme", deposit_nanos=10**12)
         _, secret = await ledger.create_key("acme")
         yield f"http://127.0.0.1:{front.socket.getsockname()[1]}", ledger, secret

@@ -216,7 +216,7 @@ async def test_a_browser_may_read_every_answer_and_its_ids(kind, autojump_clock)
 
 
 async def test_a_bug_is_a_500_that_a_browser_may_read(autojump_clock, monkeypatch):
-    import hoptrio.exchange.gateway as module
+    import hoptrio.exchange.handler as module
 
     async def broken(gateway, exchange, face, rules):
         raise RuntimeError("a bug")
