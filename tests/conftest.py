@@ -5,6 +5,11 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from hypothesis import settings
+
+# A test says the same on every run and on every machine, however loaded.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.load_profile("house")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import click
@@ -48,7 +49,14 @@ def simulate(address: tuple[str, int], replay: Path | None, script: str) -> None
     It accepts any key and any model. GET /_sim/requests shows what it was asked.
     """
     provider = SimulatedProvider(default=_script(script), recordings=_recordings(replay))
+    _raise_descriptor_limit()
     trio.run(_run, provider, *address)
+
+
+def _raise_descriptor_limit() -> None:
+    """A load test opens thousands of connections; the soft limit is often 1024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _script(text: str) -> Script:

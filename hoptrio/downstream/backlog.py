@@ -1,8 +1,9 @@
 """Backlog: how many bytes wait for clients, for one stream and for the whole process.
 
-A stream's own bound is `limits.BACKLOG_BYTES_MAX`; one event or body larger than that is admitted to an empty backlog,
-so a large image still reaches a client that keeps up. When the process total is full the largest backlog goes first:
-the client that lags most has left, and every other one is untouched (contract, rule 3).
+A stream's own bound is `limits.BACKLOG_BYTES_MAX`. One event or body larger than that is admitted to an empty backlog,
+and what follows it has the usual room, so a large image and the end behind it still reach a client that keeps up. When
+the process total is full the largest backlog goes first: the client that lags most has left, and every other one is
+untouched (contract, rule 3).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Protocol as Interface
 
 from hoptrio import limits
 
-__all__ = ["BacklogTotal", "Lagging", "fits"]
+__all__ = ["BacklogTotal", "Lagging", "backlog_bytes_max"]
 
 
 class Lagging(Interface):
@@ -21,9 +22,10 @@ class Lagging(Interface):
         """Drop the backlog (which calls `BacklogTotal.remove`) and treat the client as gone."""
 
 
-def fits(waiting_bytes: int, more_bytes: int) -> bool:
-    """Whether a stream's backlog of `waiting_bytes` may grow by `more_bytes`."""
-    return waiting_bytes == 0 or waiting_bytes + more_bytes <= limits.BACKLOG_BYTES_MAX
+def backlog_bytes_max(first_bytes: int) -> int:
+    """The bound of one stream's backlog until it is empty again, given the size of the write that began it."""
+    large = first_bytes > limits.BACKLOG_BYTES_MAX
+    return first_bytes + limits.BACKLOG_BYTES_MAX if large else limits.BACKLOG_BYTES_MAX
 
 
 class BacklogTotal:

@@ -25,12 +25,11 @@ _POLL_S = 0.01
 
 
 async def finish(wire: Wire) -> None:
-    """FIN, read on for at most `limits.LINGER_S`, close. Never raises but Cancelled, and closes then too."""
-    try:
-        with trio.move_on_after(limits.LINGER_S):
-            await _linger(wire)
-    finally:
-        await wire.close()
+    """FIN, read on for at most `limits.LINGER_S`, close. When it is cancelled the closing is left to the connection,
+    which knows whether the body looks complete (`connection.serve_connection`)."""
+    with trio.move_on_after(limits.LINGER_S):
+        await _linger(wire)
+    await wire.close()
 
 
 async def _linger(wire: Wire) -> None:
@@ -54,10 +53,8 @@ async def truncate(wire: Wire, *, close_delimited: bool) -> None:
     if not close_delimited:
         await finish(wire)
         return
-    try:
-        with trio.move_on_after(limits.LINGER_HTTP10_S):
-            while wire.unsent_bytes():  # noqa: ASYNC110 - the kernel has no event for it
-                await trio.sleep(_POLL_S)
-    finally:
-        if not wire.reset():
-            await wire.close()
+    with trio.move_on_after(limits.LINGER_HTTP10_S):
+        while wire.unsent_bytes():  # noqa: ASYNC110 - the kernel has no event for it
+            await trio.sleep(_POLL_S)
+    if not wire.reset():
+        await wire.close()

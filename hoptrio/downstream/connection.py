@@ -18,135 +18,24 @@ import trio
 
 from hoptrio import limits
 from hoptrio.downstream import closing
+from hoptrio.downstream.exchange import Exchange
 from hoptrio.downstream.head import Head, check_raw_head, find_head_end, make_head
 from hoptrio.downstream.wire import GONE, Wire
 from hoptrio.downstream.writer import ResponseWriter
-from hoptrio.errors import BadRequest, BodyTooLarge, BodyTooSlow, HoptrioError, Internal, UnsupportedEncoding
+from hoptrio.errors import BadRequest, BodyTooSlow, HoptrioError, Internal
 
 if TYPE_CHECKING:
     from hoptrio.downstream.backlog import BacklogTotal
     from hoptrio.downstream.drain import Drain
 
-__all__ = ["Exchange", "Handler", "Refuse", "serve_connection"]
+__all__ = ["Handler", "Refuse", "serve_connection"]
 
-Handler = Callable[["Exchange"], Awaitable[None]]
+Handler = Callable[[Exchange], Awaitable[None]]
 #: Renders an error met outside a handler: (the head if one was read, the error) -> status, headers, body.
-Refuse = Callable[["Head | None", HoptrioError], tuple[int, Sequence[tuple[bytes, bytes]], bytes]]
+Refuse = Callable[[Head | None, HoptrioError], tuple[int, Sequence[tuple[bytes, bytes]], bytes]]
 
 _LOG = structlog.get_logger(__name__)
 _NOT_HTTP = "The request is not valid HTTP/1.1."
-#: A body of tiny chunks is parsed in turns, so that it cannot hold up the streams of others.
-_CHUNKS_A_TURN = 256
-
-
-class Exchange:
-    """One request and its response, as a handler sees it."""
-
-    __slots__ = ("_h11", "head", "writer")
-
-    def __init__(self, head: Head, writer: ResponseWriter, protocol: h11.Connection) -> None:
-        self.head = head
-        self.writer = writer
-        self._h11 = protocol
-        writer.body_read = type(protocol.next_event()) is h11.EndOfMessage
-
-    async def read_body(self, max_bytes: int = limits.BODY_BYTES_MAX) -> bytes:
-        """The whole request body; call it once, before `writer.start`. b"" if there is none.
-
-        A client that waits for ``100 Continue`` is told so now. Raises UnsupportedEncoding for a compressed body,
-        BodyTooLarge (at once for a declared length), BodyTooSlow after `limits.BODY_S` or a pause of
-        `limits.BODY_IDLE_S`, BadRequest for broken framing or a client that left. After any of these the response is
-        the connection's last.
-        """
-        if self.writer.body_read:
-            return b""
-        self._check_declared(max_bytes)
-        with trio.move_on_after(limits.BODY_S):
-            body = await self._collect(max_bytes)
-            self.writer.body_read = True
-            return body
-        raise BodyTooSlow("The request body took too long.")
-
-    def _check_declared(self, max_bytes: int) -> None:
-        encoding = (self.head.header("content-encoding") or "identity").strip().lower()
-        if encoding != "identity":
-            raise UnsupportedEncoding("Compressed request bodies are not accepted; send it without Content-Encoding.")
-        if int(self.head.header("content-length") or 0) > max_bytes:
-            raise _too_large(max_bytes)
-
-    async def _collect(self, max_bytes: int) -> bytes:
-        chunked = self.head.header("transfer-encoding") is not None
-        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
-        if not await reader.take_inbox():
-            await self.writer.ask_for_body()
-            while not await reader.take_inbox():
-                await self._receive()
-        return bytes(reader.body)
-
-    async def _receive(self) -> None:
-        try:
-            with trio.fail_after(limits.BODY_IDLE_S):
-                more = await self.writer.wire.receive()
-        except trio.TooSlowError:
-            raise BodyTooSlow("The request body paused for too long.") from None
-        except GONE:
-            more = False
-        if not more:
-            raise BadRequest("The connection ended inside the request body.")
-
-
-class _BodyReader:
-    """Feeds the inbox to h11 until the body's end, and gives back what lies behind it."""
-
-    def __init__(self, protocol: h11.Connection, wire: Wire, max_bytes: int, *, chunked: bool) -> None:
-        self.body = bytearray()
-        self._h11 = protocol
-        self._wire = wire
-        self._max_bytes = max_bytes
-        self._chunked = chunked
-        self._chunks = 0
-        self._tail = b""
-
-    async def take_inbox(self) -> bool:
-        """Use what has been received; True when the body is complete."""
-        inbox = self._wire.inbox
-        fed = self._tail + inbox
-        if inbox:
-            self._h11.receive_data(bytes(inbox))
-            inbox.clear()
-        while True:
-            event = self._next_event()
-            if type(event) is h11.Data:
-                await self._add(event)
-            elif type(event) is h11.EndOfMessage:
-                self._return_rest(fed)
-                return True
-            else:
-                self._tail = fed[-4:]
-                return False
-
-    def _next_event(self) -> object:
-        try:
-            return self._h11.next_event()
-        except h11.RemoteProtocolError:
-            raise BadRequest("The framing of the request body is broken.") from None
-
-    async def _add(self, event: h11.Data) -> None:
-        self.body += event.data
-        self._chunks += event.chunk_end
-        if len(self.body) > self._max_bytes:
-            raise _too_large(self._max_bytes)
-        if self._chunks > limits.CHUNKS_MAX:
-            raise BodyTooLarge("The request body has too many chunks.")
-        if self._chunks % _CHUNKS_A_TURN == _CHUNKS_A_TURN - 1:
-            await trio.lowlevel.checkpoint()
-
-    def _return_rest(self, fed: bytes) -> None:
-        """h11 ends a chunked body at a bare LF too, where a proxy in front may see no end: that is refused."""
-        rest = self._h11.trailing_data[0]
-        if self._chunked and not fed[: len(fed) - len(rest)].endswith(b"\r\n\r\n"):
-            raise BadRequest("The trailer of the request body does not end in CRLF.")
-        self._wire.inbox[:0] = rest
 
 
 async def serve_connection(
@@ -157,28 +46,36 @@ async def serve_connection(
     `handler` answers one exchange after another. What it raises is answered here: a HoptrioError by `refuse`, a bug by
     a 500, or an abort where a head is already out.
     """
-    connection = _Connection(stream, handler, refuse, backlogs, drain)
-    try:
-        if await connection.handshake():
-            while await connection.serve_one():
-                pass
-    finally:
-        connection.drop()
-        with trio.CancelScope(shield=True):
-            await connection.wire.close()
+    async with trio.open_nursery() as nursery:
+        connection = _Connection(stream, handler, refuse, backlogs, drain, nursery)
+        try:
+            if await connection.handshake():
+                while await connection.serve_one():
+                    pass
+        finally:
+            connection.drop()
+            with trio.move_on_after(limits.LINGER_S, shield=True):
+                await connection.wire.close()
 
 
 class _Connection:
-    __slots__ = ("_backlogs", "_drain", "_handler", "_refuse", "_served", "_writer", "wire")
+    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_refuse", "_served", "_writer", "wire")
 
     def __init__(
-        self, stream: trio.abc.Stream, handler: Handler, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
+        self,
+        stream: trio.abc.Stream,
+        handler: Handler,
+        refuse: Refuse,
+        backlogs: BacklogTotal,
+        drain: Drain,
+        nursery: trio.Nursery,
     ) -> None:
         self.wire = Wire(stream)
         self._handler = handler
         self._refuse = refuse
         self._backlogs = backlogs
         self._drain = drain
+        self._nursery = nursery
         self._served = False
         self._writer: ResponseWriter | None = None
 
@@ -212,6 +109,7 @@ class _Connection:
             protocol,
             self._backlogs,
             self._drain,
+            self._nursery,
             head_only=head is not None and head.method == b"HEAD",
             http10=head is not None and head.http_version == b"1.0",
         )
@@ -225,7 +123,7 @@ class _Connection:
         except HoptrioError as refused:
             error = refused
         except Exception as bug:
-            _LOG.error("handler_failed", error=type(bug).__name__, at=_where(bug))
+            _LOG.error("handler_failed", **_describe(bug))
             error = Internal("The gateway failed to answer this request.")
         if writer.ended or writer.gone or self.wire.closed:
             return
@@ -308,13 +206,10 @@ class _Connection:
         return make_head(request.method, request.target, request.headers, request.http_version, self.wire.peer)
 
 
-def _where(bug: BaseException) -> list[str]:
-    """The innermost frames of a bug, without its message: that may quote a request."""
+def _describe(bug: BaseException) -> dict[str, object]:
+    """The class and the innermost frames of a bug, without its message: that may quote a request."""
     while isinstance(bug, BaseExceptionGroup):
         bug = bug.exceptions[0]
     frames = traceback.extract_tb(bug.__traceback__)[-6:]
-    return [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
-
-
-def _too_large(max_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The request body is larger than {max_bytes} bytes.")
+    at = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"error": type(bug).__name__, "at": at}

@@ -44,13 +44,18 @@ class Listener:
         connections_max: int = limits.CONNECTIONS_MAX,
     ) -> None:
         self.backlogs = backlogs or BacklogTotal()
-        self.service = Drain()
+        self._drain = Drain()
         #: Connections open now.
         self.connections = 0
         self._handler = handler
         self._refuse = refuse
         self._places = trio.Semaphore(connections_max)
         self._accepting = trio.CancelScope()
+
+    @property
+    def draining(self) -> bool:
+        """No new connection is accepted any more."""
+        return self._drain.draining
 
     async def serve(
         self,
@@ -69,7 +74,7 @@ class Listener:
     def drain(self) -> None:
         """Stop accepting, close idle connections, and let running exchanges end."""
         self._accepting.cancel()
-        self.service.start()
+        self._drain.start()
 
     async def _accept_from(self, listener: trio.abc.Listener[StreamT], connections: trio.Nursery) -> None:
         async with listener:
@@ -97,7 +102,7 @@ class Listener:
         self.connections += 1
         try:
             await serve_connection(
-                stream, self._handler, refuse=self._refuse, backlogs=self.backlogs, drain=self.service
+                stream, self._handler, refuse=self._refuse, backlogs=self.backlogs, drain=self._drain
             )
         except Exception as bug:
             _LOG.error("connection_failed", error=type(bug).__name__)

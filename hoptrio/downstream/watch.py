@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import trio
-
 from hoptrio import limits
 from hoptrio.downstream.wire import GONE
 
@@ -21,14 +19,12 @@ __all__ = ["watch"]
 
 
 async def watch(writer: ResponseWriter) -> None:
-    """Read until proof comes, then return; else until cancelled. The writer's nursery is open as long as this runs."""
+    """Read until there is proof, or nothing more to learn."""
     wire = writer.wire
     try:
         while (room := limits.PIPELINED_BYTES_MAX - len(wire.inbox)) > 0:
             if not await wire.watch(room):
                 writer.half_closed = True
-                break
+                return
     except GONE:
         writer.leave()
-        return
-    await trio.sleep_forever()

@@ -1,8 +1,8 @@
 """Wire: the byte stream to one client, either a plain TCP socket or any other trio stream (TLS, memory).
 
 A plain socket is written without waiting and its readiness is awaited on the socket itself, so that cancelling never
-loses the count of bytes sent. Any other stream only has ``send_all``; a cancelled one leaves the wire `torn`, and then
-nothing but closing is possible (contract, rule 6). One task reads a wire at a time, one writes.
+loses the count of bytes sent. Any other stream only has ``send_all``, which must not be cancelled: how much of it left
+is then unknown (contract, rule 6). One task reads a wire at a time, one writes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Wire:
     """One connection's bytes. `inbox` holds what was received and not yet used, in order."""
 
-    __slots__ = ("closed", "inbox", "peer", "send_now", "sock", "stream", "torn")
+    __slots__ = ("closed", "inbox", "peer", "send_now", "sock", "stream")
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.inbox = bytearray()
         #: Our side has closed it; the descriptor is free.
         self.closed = False
-        #: A cancelled send_all: how much of it left is unknown.
-        self.torn = False
         self.sock: socket.socket | None = None
         self.stream: trio.abc.Stream = stream
         #: Plain sockets: take what fits without waiting, return the count, raise OSError. None otherwise.
@@ -73,6 +71,8 @@ class Wire:
 
     async def watch(self, max_bytes: int) -> bool:
         """`receive` of at most `max_bytes`, with few frames on the stack: every stream has a task waiting here."""
+        if self.closed:
+            raise trio.ClosedResourceError
         if self.sock is None:
             data: bytes | bytearray = await self.stream.receive_some(max_bytes)
         else:
@@ -87,11 +87,7 @@ class Wire:
     async def send(self, data: bytes | bytearray) -> int:
         """Wait until some of `data` is taken, return how much. Raises one of `GONE`."""
         if self.sock is None:
-            try:
-                await self.stream.send_all(data)
-            except BaseException:
-                self.torn = True
-                raise
+            await self.stream.send_all(data)
             return len(data)
         while True:
             try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hoptrio.admission.catalogue import Catalogue
     from hoptrio.contract import Contract
-    from hoptrio.downstream.connection import Exchange
+    from hoptrio.downstream.exchange import Exchange
     from hoptrio.downstream.head import Head
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey

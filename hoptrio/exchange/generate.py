@@ -15,7 +15,7 @@ from hoptrio.stream.stream import Stream
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
-    from hoptrio.downstream.connection import Exchange
+    from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call

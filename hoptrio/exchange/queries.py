@@ -13,7 +13,7 @@ from hoptrio.money import format_nanos
 from hoptrio.protocols.registry import RULES
 
 if TYPE_CHECKING:
-    from hoptrio.downstream.connection import Exchange
+    from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.ledger.model import ApiKey

@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["ABSENT", "UNREADABLE", "cut_member", "cut_usage", "is_filled", "is_object", "loads", "split_members"]
+__all__ = [
+    "ABSENT",
+    "EMPTY_BYTES_MAX",
+    "UNREADABLE",
+    "cut_member",
+    "cut_usage",
+    "is_filled",
+    "is_object",
+    "loads",
+    "split_members",
+]
 
 #: The default of a `Raw` field; its length is 0, which no JSON value has.
 ABSENT = msgspec.Raw(b"")
@@ -22,7 +32,8 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 T = TypeVar("T")
 
 _EMPTY = frozenset({b"", b"null", b'""', b"[]", b"{}", b"false", b"0"})
-_EMPTY_BYTES_MAX = 5
+#: A longer value is never empty.
+EMPTY_BYTES_MAX = 5
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -39,7 +50,7 @@ _KEY = re.compile(rb'\s*+("(?:[^"\\]++|\\.)*+")', re.DOTALL)
 
 def is_filled(value: msgspec.Raw) -> bool:
     """Whether a member is there and says something: not null, false, 0, or an empty string, list or object."""
-    return len(value) > _EMPTY_BYTES_MAX or bytes(value) not in _EMPTY
+    return len(value) > EMPTY_BYTES_MAX or bytes(value) not in _EMPTY
 
 
 def is_object(data: bytes) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hoptrio.errors import HoptrioError
 
-__all__ = ["error_body", "error_status", "error_value", "provider_error", "read_error"]
+__all__ = ["data_error", "error_body", "error_status", "error_value", "provider_error", "read_error"]
 
 _TYPES = {401: "authentication_error", 402: "insufficient_quota", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -69,12 +69,16 @@ def error_status(error: HoptrioError) -> int:
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Read a provider's non-2xx answer, whatever its shape. `headers` have lower-case names."""
-    value = loads(body)
+    return msgspec.structs.replace(data_error(body, status=status), retry_after_s=_retry_after_s(headers))
+
+
+def data_error(data: bytes, *, status: int | None = None) -> ProviderError:
+    """Read an error that is a whole body or the data of an event: JSON, or text. A page of HTML says nothing."""
+    value = loads(data)
     if value is None:
-        text = body.decode("utf-8", "replace").strip()
+        text = data.decode("utf-8", "replace").strip()
         value = "" if text.startswith("<") else text
-    found = provider_error(value, status=status)
-    return msgspec.structs.replace(found, retry_after_s=_retry_after_s(headers))
+    return provider_error(value, status=status)
 
 
 def provider_error(value: Any, *, status: int | None = None) -> ProviderError:

@@ -28,6 +28,8 @@ _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
 _CR = 0x0D
 _COLON = 0x3A
+#: Makes a named tuple in half the time of its own constructor; for the one place every event passes.
+_new = tuple.__new__
 
 
 class Splitter:
@@ -50,6 +52,8 @@ class Splitter:
     @property
     def partial_bytes(self) -> int:
         """Size of the unfinished event once it is large (`EVENT_LARGE_BYTES`), else 0: growth of it is progress."""
+        if not self._pending:
+            return 0
         in_comment = self._pending[self._line_at : self._line_at + 1] == b":"
         size = self._line_at if in_comment else len(self._pending)
         return size if size >= EVENT_LARGE_BYTES else 0
@@ -80,7 +84,7 @@ class Splitter:
                 self.too_large = True
                 return events
             if block.startswith(b"data: ") and _LF not in block:
-                events.append(SseEvent(b"", block[6:]))
+                events.append(_new(SseEvent, (b"", block[6:], False)))
             elif block:
                 _read_block(block, events)
         if rest:
@@ -151,7 +155,7 @@ def _read_block(block: bytes, events: list[SseEvent]) -> None:
     """Append what one block of lines dispatches: nothing, an event, and a stray object if there is one."""
     first, _, rest = block.partition(b"\n")
     if first.startswith(b"event: ") and rest.startswith(b"data: ") and _LF not in rest:
-        events.append(SseEvent(first[7:], rest[6:]))
+        events.append(_new(SseEvent, (first[7:], rest[6:], False)))
         return
     name = b""
     data: list[bytes] = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hoptrio.simulator.script import Script
     from hoptrio.simulator.steps import Step, Steps
 
-__all__ = ["error_body", "play", "refuse"]
+__all__ = ["play", "refuse"]
 
 _encode = msgspec.json.encode
 _JSON = "application/json"
@@ -61,7 +61,7 @@ def play(prompt: Prompt, script: Script, serial: int) -> Steps:
     elif script.fails("html"):
         yield from _whole(200, _HTML, (("content-type", "text/html; charset=utf-8"),))
     elif script.fails("json-error"):
-        yield from _whole(200, error_body(prompt.protocol, 500, "simulated failure"), _headers(_JSON, serial))
+        yield from _whole(200, _error_body(prompt.protocol, 500, "simulated failure"), _headers(_JSON, serial))
     elif prompt.framing is Framing.JSON:
         yield from _unary(prompt, _transport_only(script), serial)
     elif prompt.framing is Framing.JSON_ARRAY:
@@ -80,10 +80,10 @@ def refuse(protocol: Protocol, status: int, message: str, serial: int = 0, retry
     headers = _headers(_JSON, serial)
     if retry_after_s is not None:
         headers += (("retry-after", str(retry_after_s)),)
-    yield from _whole(status, error_body(protocol, status, message), headers)
+    yield from _whole(status, _error_body(protocol, status, message), headers)
 
 
-def error_body(protocol: Protocol, status: int, message: str) -> bytes:
+def _error_body(protocol: Protocol, status: int, message: str) -> bytes:
     """The JSON error body in the protocol's own shape."""
     return _encode(_ERROR_BODIES[protocol](status, message))
 

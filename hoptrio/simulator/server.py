@@ -35,6 +35,8 @@ _OUTCOMES = {End: "ended", Cut: "cut", Reset: "reset", Hang: "open"}
 #: A load test opens its connections all at once.
 _BACKLOG = 4096
 _WRITES_A_TURN = 16
+#: Pauses up to this are not watched: the next write finds out as soon.
+_WATCHED_S = 0.5
 _DRAIN_POLL_S = 0.001
 _DRAIN_S = 1.0
 
@@ -163,8 +165,8 @@ class _Performance:
                 await self._send(step.data)
             elif isinstance(step, Sleep):
                 await self._flush()
-                due = due + step.seconds
-                await trio.sleep_until(due)
+                due += step.seconds
+                await self._pause(due)
             elif isinstance(step, Head):
                 self._begin(step)
             elif isinstance(step, Raw):
@@ -199,6 +201,15 @@ class _Performance:
             head, self._head = self._head, b""
             await self._stream.send_all(head)
 
+    async def _pause(self, until: float) -> None:
+        """Wait; in a long pause a client that leaves is noticed. What it may send meanwhile stays unread."""
+        if self._descriptor is not None and until - trio.current_time() > _WATCHED_S:
+            with trio.move_on_at(until):
+                await trio.lowlevel.wait_readable(self._descriptor)
+                if _has_left(self._descriptor):
+                    raise trio.BrokenResourceError
+        await trio.sleep_until(until)
+
     async def _write(self, data: bytes) -> None:
         """A socket that takes the bytes at once is written to directly, which costs a quarter of `send_all`; every few
         writes others have their turn."""
@@ -226,6 +237,17 @@ class _Performance:
             while await self._stream.receive_some(READ_BYTES_MAX):
                 pass
             self._request.outcome = "client_gone"
+
+
+def _has_left(descriptor: int) -> bool:
+    """A readable socket without a byte is at its end, or reset."""
+    with socket.socket(fileno=os.dup(descriptor)) as peeked:
+        try:
+            return not peeked.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
 
 def _phrase(status: int) -> str:

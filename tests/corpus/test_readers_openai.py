@@ -13,6 +13,7 @@ import pytest
 
 from hoptrio.protocols.chat.reader import ChatReader
 from hoptrio.protocols.events import Kind
+from hoptrio.protocols.openai_errors import read_error
 from hoptrio.protocols.responses.reader import ResponsesReader
 from hoptrio.protocols.sse import Splitter
 
@@ -21,6 +22,7 @@ RECORDINGS = {
     protocol: sorted(path.parent for path in (CORPUS / protocol).glob("*/response.sse"))
     for protocol in ("chat", "responses")
 }
+REFUSALS = sorted(path.parent for path in (CORPUS / "http_errors").glob("*/*/response.body"))
 
 pytestmark = pytest.mark.skipif(not RECORDINGS["chat"], reason="no recordings here")
 
@@ -73,6 +75,17 @@ def test_a_responses_recording_is_read_as_expected(recording, cuts):
     assert (reader.error is not None) == bool(expect["error"])
     assert_usage(reader.counts, expect["usage"], "input_tokens", "output_tokens")
     assert reader.provider_ids[0] == expect["response_id"]
+
+
+@pytest.mark.parametrize("recording", REFUSALS, ids=lambda path: path.name)
+def test_a_recorded_refusal_is_read(recording):
+    status = json.loads((recording / "meta.json").read_bytes())["http_status"]
+    body = (recording / "response.body").read_bytes()
+    found = read_error(status, {}, body)
+    assert found.status == status
+    assert len(found.message) > 8
+    assert json.dumps(found.message)[1:-1].encode() in body
+    assert found.code or found.type or b"code" not in body
 
 
 # -- an oracle of its own: a plain parser of complete bodies ----------------------------------------------------------

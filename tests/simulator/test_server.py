@@ -192,6 +192,27 @@ async def test_what_was_seen_is_told_and_forgotten(autojump_clock):
     assert provider.seen.count == 1
 
 
+async def test_a_client_that_leaves_in_a_long_pause_is_noticed():
+    provider = SimulatedProvider()
+    async with real(provider) as client:
+        await client.send_all(raw("sim: delay=600"))
+        await client.receive_some()
+        await client.aclose()
+        with trio.fail_after(5):
+            while provider.seen[0].outcome == "open":  # noqa: ASYNC110 - the other end's kernel decides when
+                await trio.sleep(0.001)
+    assert provider.seen[0].outcome == "client_gone"
+
+
+async def test_a_request_that_comes_early_waits_for_its_turn(monkeypatch):
+    monkeypatch.setattr("hoptrio.simulator.server._WATCHED_S", 0.0)
+    async with real(SimulatedProvider()) as client:
+        await client.send_all(raw("sim: events=1 delay=20ms"))
+        await client.send_all(raw("sim: events=1", headers="connection: close\r\n"))
+        received, _ = await everything(client)
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+
+
 async def test_a_real_cut_is_a_fin_behind_every_byte():
     async with real(SimulatedProvider()) as client:
         received, reset = await ask(client, "sim: events=200 pace=0 fail=cut@200")

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,19 @@ def command(argv: list[str], ready: str) -> Iterator[re.Match[str]]:
     assert process.stdout is not None
     alarm = threading.Timer(_READY_S, process.kill)
     alarm.start()
+    # A server that logs must never wait for us to read.
+    drain = threading.Thread(target=deque, args=(process.stdout, 0), daemon=True)
     try:
-        yield _await_line(process.stdout, ready)
+        match = _await_line(process.stdout, ready)
+        alarm.cancel()
+        drain.start()
+        yield match
     finally:
         alarm.cancel()
         process.terminate()
         process.wait(10)
+        if drain.ident is not None:
+            drain.join(10)
         process.stdout.close()
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from hoptrio.protocols.chat.errors import error_event
 from hoptrio.protocols.events import Counts, Finish, Kind, ProviderError, SseEvent, Step
-from hoptrio.protocols.members import ABSENT, UNREADABLE, cut_usage, is_filled, loads, split_members
-from hoptrio.protocols.openai_errors import provider_error
+from hoptrio.protocols.members import ABSENT, EMPTY_BYTES_MAX, UNREADABLE, cut_usage, is_filled, loads, split_members
+from hoptrio.protocols.openai_errors import data_error
 from hoptrio.protocols.openai_usage import chat_counts, embedding_counts, responses_counts
 from hoptrio.protocols.sse import data_event
 from hoptrio.protocols.unary import UnaryAnswer
@@ -30,6 +30,8 @@ __all__ = ["ChatReader", "read", "reader"]
 
 _DROPPED = Step(Kind.QUIET, b"")
 _DONE = b"[DONE]"
+#: Makes a named tuple in half the time of its own constructor; for the one place every delta passes.
+_new = tuple.__new__
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -57,7 +59,7 @@ class _Choice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
@@ -100,10 +102,10 @@ class ChatReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client."""
-        data = event.data
+        name, data, stray = event
         if self._over:
             return _DROPPED
-        if not data.startswith(b"{"):
+        if data[:1] != b"{":
             text = data.strip()
             if not text:
                 return _DROPPED
@@ -114,10 +116,10 @@ class ChatReader:
             chunk = _CHUNK.decode(data)
         except UNREADABLE:
             chunk = _read_leniently(data)
-        if chunk.error is ABSENT and chunk.choices is not None and not event.name and not event.stray:
+        if chunk.error is ABSENT and chunk.choices is not None and not name and not stray:
             return self._read_chunk(chunk, data, None)
         error = _find_error(chunk, event)
-        if event.stray and error is None:
+        if stray and error is None:
             return _DROPPED
         return self._read_chunk(chunk, data, error)
 
@@ -159,7 +161,7 @@ class ChatReader:
             return self._fail(error, data)
         if moved:
             self.answered = True
-            return Step(Kind.ANSWER, data_event(data))
+            return _new(Step, (Kind.ANSWER, data_event(data)))
         return Step(Kind.QUIET if self.answered else Kind.OPENING, data_event(data))
 
     def _take_usage(self, raw: msgspec.Raw) -> None:
@@ -207,7 +209,7 @@ def read(call: Call, body: bytes) -> UnaryAnswer:
         members = split_members(body)
         answer = _Body(**{name: members[name] for name in _Body.__struct_fields__ if name in members})
     if is_filled(answer.error):
-        return UnaryAnswer(error=provider_error(loads(body)))
+        return UnaryAnswer(error=data_error(body))
     return UnaryAnswer(counts=_body_counts(call.operation, answer))
 
 
@@ -224,9 +226,10 @@ def _body_counts(operation: str, answer: _Body) -> Counts | None:
 
 
 def _moves(delta: _Delta) -> bool:
-    """Whether a delta says anything, the frequent members first."""
+    """Whether a delta says anything, the frequent members first; for a text of some length without a further call."""
     return (
-        is_filled(delta.content)
+        len(delta.content) > EMPTY_BYTES_MAX
+        or is_filled(delta.content)
         or is_filled(delta.reasoning_content)
         or is_filled(delta.reasoning)
         or is_filled(delta.tool_calls)
@@ -249,8 +252,7 @@ def _find_error(chunk: _Chunk, event: SseEvent) -> ProviderError | None:
         and (chunk.choices is not None or not _is_bare_error(event.data))
     ):
         return None
-    value = loads(event.data)
-    return provider_error(event.data.decode("utf-8", "replace") if value is None else value)
+    return data_error(event.data)
 
 
 def _read_leniently(data: bytes) -> _Chunk:

@@ -1,0 +1,140 @@
+"""Exchange: one request and its response as a handler sees it, and the reading of the request's body.
+
+A body is read only when the handler asks for it, whole, within a size and two clocks; only then is a client that waits
+for ``100 Continue`` told to go on. Bytes behind the body go back to the wire's inbox: they are the next request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import h11
+import trio
+
+from hoptrio import limits
+from hoptrio.downstream.wire import GONE
+from hoptrio.errors import BadRequest, BodyTooLarge, BodyTooSlow, UnsupportedEncoding
+
+if TYPE_CHECKING:
+    from hoptrio.downstream.head import Head
+    from hoptrio.downstream.wire import Wire
+    from hoptrio.downstream.writer import ResponseWriter
+
+__all__ = ["Exchange"]
+
+#: A body of tiny chunks is parsed in turns, so that it cannot hold up the streams of others.
+_CHUNKS_A_TURN = 256
+
+
+class Exchange:
+    """One request and its response, as a handler sees it."""
+
+    __slots__ = ("_h11", "head", "writer")
+
+    def __init__(self, head: Head, writer: ResponseWriter, protocol: h11.Connection) -> None:
+        self.head = head
+        self.writer = writer
+        self._h11 = protocol
+        writer.body_read = type(protocol.next_event()) is h11.EndOfMessage
+
+    async def read_body(self, max_bytes: int = limits.BODY_BYTES_MAX) -> bytes:
+        """The whole request body; call it once, before `writer.start`. b"" if there is none.
+
+        A client that waits for ``100 Continue`` is told so now. Raises UnsupportedEncoding for a compressed body,
+        BodyTooLarge (at once for a declared length), BodyTooSlow after `limits.BODY_S` or a pause of
+        `limits.BODY_IDLE_S`, BadRequest for broken framing or a client that left. After any of these the response is
+        the connection's last.
+        """
+        if self.writer.body_read:
+            return b""
+        self._check_declared(max_bytes)
+        with trio.move_on_after(limits.BODY_S):
+            body = await self._collect(max_bytes)
+            self.writer.body_read = True
+            return body
+        raise BodyTooSlow("The request body took too long.")
+
+    def _check_declared(self, max_bytes: int) -> None:
+        encoding = (self.head.header("content-encoding") or "identity").strip().lower()
+        if encoding != "identity":
+            raise UnsupportedEncoding("Compressed request bodies are not accepted; send it without Content-Encoding.")
+        if int(self.head.header("content-length") or 0) > max_bytes:
+            raise _too_large(max_bytes)
+
+    async def _collect(self, max_bytes: int) -> bytes:
+        chunked = self.head.header("transfer-encoding") is not None
+        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
+        if not await reader.take_inbox():
+            await self.writer.ask_for_body()
+            while not await reader.take_inbox():
+                await self._receive()
+        return bytes(reader.body)
+
+    async def _receive(self) -> None:
+        try:
+            with trio.fail_after(limits.BODY_IDLE_S):
+                more = await self.writer.wire.receive()
+        except trio.TooSlowError:
+            raise BodyTooSlow("The request body paused for too long.") from None
+        except GONE:
+            more = False
+        if not more:
+            raise BadRequest("The connection ended inside the request body.")
+
+
+class _BodyReader:
+    """Feeds the inbox to h11 until the body's end, and gives back what lies behind it."""
+
+    def __init__(self, protocol: h11.Connection, wire: Wire, max_bytes: int, *, chunked: bool) -> None:
+        self.body = bytearray()
+        self._h11 = protocol
+        self._wire = wire
+        self._max_bytes = max_bytes
+        self._chunked = chunked
+        self._chunks = 0
+        self._tail = b""
+
+    async def take_inbox(self) -> bool:
+        """Use what has been received; True when the body is complete."""
+        inbox = self._wire.inbox
+        fed = self._tail + inbox
+        if inbox:
+            self._h11.receive_data(bytes(inbox))
+            inbox.clear()
+        while True:
+            event = self._next_event()
+            if type(event) is h11.Data:
+                await self._add(event)
+            elif type(event) is h11.EndOfMessage:
+                self._return_rest(fed)
+                return True
+            else:
+                self._tail = fed[-4:]
+                return False
+
+    def _next_event(self) -> object:
+        try:
+            return self._h11.next_event()
+        except h11.RemoteProtocolError:
+            raise BadRequest("The framing of the request body is broken.") from None
+
+    async def _add(self, event: h11.Data) -> None:
+        self.body += event.data
+        self._chunks += event.chunk_end
+        if len(self.body) > self._max_bytes:
+            raise _too_large(self._max_bytes)
+        if self._chunks > limits.CHUNKS_MAX:
+            raise BodyTooLarge("The request body has too many chunks.")
+        if self._chunks % _CHUNKS_A_TURN == _CHUNKS_A_TURN - 1:
+            await trio.lowlevel.checkpoint()
+
+    def _return_rest(self, fed: bytes) -> None:
+        """h11 ends a chunked body at a bare LF too, where a proxy in front may see no end: that is refused."""
+        rest = self._h11.trailing_data[0]
+        if self._chunked and not fed[: len(fed) - len(rest)].endswith(b"\r\n\r\n"):
+            raise BadRequest("The trailer of the request body does not end in CRLF.")
+        self._wire.inbox[:0] = rest
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {max_bytes} bytes.")
