@@ -1,4 +1,7 @@
-"""``python -m tests.world --seed N --streams M [--seeds K]``: live K worlds, from seed N on, each of M streams."""
+"""``python -m tests.world --seed N --streams M [--seeds K]``: live K worlds, from seed N on, each of M streams.
+
+Each world ends in a line on standard output; progress goes to standard error if that is a terminal.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,17 @@ def main() -> int:
         try:
             summary = run(seed, options.streams, _progress if sys.stderr.isatty() else lambda _: None)
         except Broken as broken:
-            print(broken)
+            sys.stdout.write(f"{broken}\n")
             return 1
-        print(f"{summary}, {time.perf_counter() - started:.1f} s", flush=True)
+        sys.stdout.write(f"{summary}, {time.perf_counter() - started:.1f} s\n")
+        sys.stdout.flush()
     return 0
 
 
 def _progress(done: int) -> None:
     if done % 50 == 0:
-        print(f"\r{done}", end="", file=sys.stderr, flush=True)
+        sys.stderr.write(f"\r{done}")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import trio
-
 from hoptrio.errors import HoptrioError
 from hoptrio.ledger.model import Hold, Placed, Resolution, Resolved
 from hoptrio.ledger.operations import CreateAccount, Move, Release
@@ -60,6 +58,9 @@ class Books:
                 self.balances[answer.id] = self.balances.get(answer.id, 0) + operation.deposit_nanos
             elif isinstance(operation, Move):
                 self.balances[answer.id] = self.balances.get(answer.id, 0) + operation.amount_nanos
+        for operation in operations:
+            if (hold := self.holds.get(_hold_id(operation))) is not None:
+                self._compare(hold)
 
     def _place(self, hold: Hold) -> None:
         if hold.id in self.holds:
@@ -67,7 +68,6 @@ class Books:
         self.holds[hold.id] = self.open[hold.id] = hold
         account = hold.request.account_id
         self.held[account] = self.held.get(account, 0) + hold.amount_nanos
-        self._compare(hold)
         self._on_placed(hold)
 
     def _resolve(self, operation: Resolution | Release, answer: Resolved | None) -> None:
@@ -88,7 +88,6 @@ class Books:
             supplier = self._store._account_ids[hold.supplier]
             share = charge * hold.revenue_share_nanos // _NANOS
             self.balances[supplier] = self.balances.get(supplier, 0) + share
-        self._compare(hold)
         self._on_resolved(hold.id, operation)
 
     def _compare(self, hold: Hold) -> None:
@@ -109,6 +108,12 @@ class Books:
         return json.loads(pinned)["standard"]  # type: ignore[no-any-return]
 
 
+def _hold_id(operation: Operation) -> str:
+    if isinstance(operation, Hold):
+        return operation.id
+    return operation.hold_id if isinstance(operation, Resolution | Release) else ""
+
+
 class Door:
     """One process's way to the store."""
 
@@ -121,13 +126,20 @@ class Door:
         self.dead = False
         #: Commits arrive, their answers do not.
         self.deaf = False
-        self.applied_at = -1.0
+        #: Nothing can be written for now; reading goes on.
+        self.locked = False
+
+    @property
+    def ill(self) -> bool:
+        """Not everything is answered as on a quiet day."""
+        return self.dead or self.deaf or self.locked
 
     def apply(self, operations: Sequence[Operation]) -> list[Any]:
         if self.dead:
             raise StoreUnavailable("the process is dead")
+        if self.locked:
+            raise StoreUnavailable("locked", busy=True)
         answers = self._store.apply(operations)
-        self.applied_at = trio.current_time()
         self._books.applied(operations, answers)
         if self.deaf:
             raise StoreUnavailable("the answer was lost", uncertain=True)

@@ -5,6 +5,7 @@ A client notes what it sees in its request's history; what it means is judged in
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -65,7 +66,6 @@ class WorldClient(Client):
         #: The response that is being read.
         self.current: Response | None = None
         self.seen: Callable[[Response], None] = lambda _: None
-        self.wants_no_more = False
 
     async def send(self, data: bytes) -> None:
         try:
@@ -86,19 +86,14 @@ class WorldClient(Client):
         self.current = response
         self.seen(response)
 
-    async def leave(self) -> None:
-        await super().leave()
-
     async def reset(self) -> None:
         """Close so that the server's reads fail."""
         self._server.was_reset = True
         await self.leave()
 
     async def half_close(self) -> None:
-        try:
+        with suppress(*_GONE):
             await self.stream.send_eof()  # type: ignore[attr-defined]
-        except _GONE:
-            pass
 
     async def interim(self) -> bool:
         """Wait for ``100 Continue``; False if a final answer came instead."""
@@ -135,16 +130,12 @@ def request(history: History, secret: str, *, expect: bool = False) -> tuple[byt
 async def visit(client: WorldClient, histories: list[History], secret: Callable[[History], str]) -> None:
     """Make the requests of `histories` on one connection, as the first one's fate has it."""
     fate = histories[0].plan.fate
-    try:
-        with trio.move_on_after(_ENOUGH_S * len(histories)):
-            await _FATES.get(fate, _patient)(client, histories, secret)
-    except _GONE:
-        pass
-    finally:
-        if fate == "resetter":
-            await client.reset()
-        else:
-            await client.leave()
+    with suppress(*_GONE), trio.move_on_after(_ENOUGH_S * len(histories)):
+        await _FATES.get(fate, _patient)(client, histories, secret)
+    if fate == "resetter":
+        await client.reset()
+    else:
+        await client.leave()
 
 
 async def _read(client: WorldClient, history: History, *, all_of_it: bool) -> Response:
@@ -233,7 +224,7 @@ async def _dawdler(client: WorldClient, histories: list[History], secret: Callab
     for at in range(0, len(raw), 200):
         await client.send(raw[at : at + 200])
         await trio.sleep(history.plan.patience_s / 4)
-    await _read(client, history, all_of_it=True)
+    await _read(client, history, all_of_it=False)
 
 
 _FATES = {

@@ -1,7 +1,7 @@
 """Declared: what the simulated provider's script says about usage, worked out here without the gateway's metering.
 
-The rules are the contract page's ("Evidence per protocol"), applied to the script and not to the bytes: so an amount that
-the gateway read from the wire can be compared with one that never was on it.
+The rules are the contract page's ("Evidence per protocol"), applied to the script and not to the bytes: so an amount
+that the gateway read from the wire can be compared with one that never was on it.
 """
 
 from __future__ import annotations
@@ -50,13 +50,18 @@ def completes(prompt: Prompt, script: Script) -> bool:
     if kind == "none":
         return True
     if kind == "no-finish":
-        return prompt.protocol is Protocol.CHAT
+        blocked = prompt.protocol is Protocol.GEMINI and script.finish == "block"
+        return prompt.protocol is Protocol.CHAT or blocked
     if kind == "no-terminal":
         # Chat ends as well by a finish_reason on every choice and a clean end of body.
         return prompt.protocol is Protocol.CHAT
     if kind in _ERRORS:
-        return when == "done" and prompt.protocol is not Protocol.GEMINI
-    if kind == "end" and prompt.protocol is Protocol.CHAT:
+        # Gemini's last event is only known as such by what follows; a stray line that is cut off is no event.
+        unsaid = kind == "stray-error" and script.after in ("cut", "reset")
+        return when == "done" and (prompt.protocol is not Protocol.GEMINI or unsaid)
+    # The end of a body that only the close delimits is clean however it comes (a memory stream knows no reset).
+    clean = kind == "end" or ("close" in script.wire and kind in ("cut", "reset", "inside"))
+    if clean and prompt.protocol is Protocol.CHAT:
         return when in ("end", "done")
     return kind in _ENDINGS and when == "done"
 

@@ -214,7 +214,8 @@ def _directive(rng: Random, protocol: str) -> str:
         pairs["wire"] = "gzip-unlabelled"
     if rng.random() < 0.04:
         pairs["trickle"] = rng.choice((40, 300))
-    if rng.random() < 0.008:
+    # So much of the same compresses beyond what the gateway takes for honest.
+    if rng.random() < 0.008 and "gzip" not in pairs.get("wire", ""):
         pairs["size"] = 700_000
     _draw_failure(rng, pairs, protocol)
     return " ".join(f"{name}={value}" for name, value in pairs.items())
@@ -258,5 +259,6 @@ def _draw_failure(rng: Random, pairs: dict[str, Any], protocol: str) -> None:
     elif chance < 0.45:
         pairs["fail"] = f"{rng.choice(_ERRORS[protocol])}@{moment}"
         pairs["after"] = rng.choice(("end", "cut", "reset", "silence", "done", "failed"))
-        if protocol != "responses" and pairs["after"] == "failed":
+        foreign = protocol != "responses" and pairs["after"] == "failed"
+        if foreign or (pairs["fail"].startswith("stray") and pairs["after"] == "silence"):
             pairs["after"] = "end"

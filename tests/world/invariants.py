@@ -54,7 +54,9 @@ def money(history: History, now: float, stall_s: float | None) -> Iterator[str]:
     if record is None:
         yield "settled without a record"
         return
-    if len(performances) > max(1, history.contract.attempts) or record.attempts < len(performances):
+    # The record of an orphan was written at its hold: nobody was left to say what came after.
+    said = record.attempts if record.reason != Reason.ORPHANED else 1
+    if len(performances) > 1 or said < len(performances):
         yield f"the provider was asked {len(performances)} times, the record says {record.attempts}"
     yield from _reason(history, now, stall_s)
     if record.state == "captured" and record.evidence in _COMPLETE:
@@ -132,7 +134,7 @@ def unsettled_terminal(history: History, response: Response) -> bool:
 def answer(history: History) -> Iterator[str]:
     """What is wrong with what the client got, once it is done."""
     for response in history.responses:
-        if not response.status:
+        if response.status < 200:
             continue
         if "x-request-id" not in response.headers:
             yield "an answer without X-Request-Id"
@@ -148,7 +150,8 @@ def answer(history: History) -> Iterator[str]:
 
 def _refusal(history: History, response: Response) -> Iterator[str]:
     record = history.record
-    if history.plan.fate == "bad" and (history.hold is not None or not 400 <= response.status < 500):
+    refused = 400 <= response.status < 500 or history.disturbed
+    if history.plan.fate == "bad" and (history.hold is not None or not refused):
         yield f"a bad request got {response.status}"
     if record is not None and record.state == "captured" and not history.disturbed:
         yield f"captured, and the client got {response.status}"
@@ -215,7 +218,9 @@ def _ending(history: History, response: Response, got: list[bytes]) -> Iterator[
         yield f"a terminal for {record.reason}"
     if terminal and record.reason == Reason.NO_EVIDENCE and contract.failure == "truncate":
         yield "a terminal without evidence under truncate"
-    said = contract.failure == "event" and history.plan.kind != "gemini_array" and bool(got) and is_error(history, got[-1])
+    said = (
+        contract.failure == "event" and history.plan.kind != "gemini_array" and bool(got) and is_error(history, got[-1])
+    )
     if response.clean and not terminal and not said:
         yield f"a clean end without a terminal ({record.reason})"
     if not response.clean and history.read_all and not history.disturbed:
@@ -237,8 +242,7 @@ def _alive(history: History, response: Response) -> Iterator[str]:
             yield f"a keep-alive at {quiet[0]} where there is none"
         return
     limit_s = contract.keepalive_seconds + _EPSILON_S
-    began = history.started_at if history.plan.fate != "dawdler" else None
-    before = began
+    before = history.started_at
     for at, piece in response.pieces:
         if before is not None and at - before > limit_s:
             yield f"silent from {before:.3f} to {at:.3f}"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(rb"world (\d+)")
 _GZIP_WBITS = 31
+_GZIP_MAGIC = b"\x1f\x8b"
 #: No connection lives longer, so that all of them end with their gateway.
 _CONNECT_HANGS_S = 30.0
 
@@ -51,7 +52,7 @@ class Performance:
     @property
     def body(self) -> bytes:
         """What was sent, decompressed."""
-        if "gzip" not in self.script.wire or not self.raw:
+        if "gzip" not in self.script.wire or not self.raw.startswith(_GZIP_MAGIC):
             return bytes(self.raw)
         return zlib.decompressobj(_GZIP_WBITS).decompress(bytes(self.raw))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import structlog.testing
 import trio
 import trio.testing
 
@@ -25,7 +26,6 @@ from hoptrio.errors import HoptrioError
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import MemoryStore
-from hoptrio.ledger.model import Hold
 from hoptrio.ledger.store import StoreUnavailable
 from hoptrio.metering.price import pin
 from hoptrio.upstream.client import Upstream
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hoptrio.downstream.connection import Exchange
+    from hoptrio.ledger.audit import AuditReport
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.model import Hold
     from tests.support.client import Response
     from tests.world.client import Resettable
 
@@ -51,7 +53,7 @@ _LIFETIME_MIN_S = 60.0
 _LIFETIME_S = 400.0
 #: A drained process cuts off what is not told by then (service.run).
 _LAST_WORDS_S = 15.0
-_ACCOUNTS = {"large": 1000 * 10**9, "middle": 10**8, "small": 3 * 10**6}
+_ACCOUNTS = {"large": 1000 * 10**9, "middle": 10**8, "small": 2 * 10**7}
 
 
 class Broken(AssertionError):
@@ -132,6 +134,10 @@ class World:
         self._price_lists: list[tuple[float, dict[str, str]]] = []
         self._histories: dict[int, History] = {}
         self._by_hold: dict[str, History] = {}
+        #: The audit of the last process, once every stream has ended.
+        self._report: AuditReport | None = None
+        self._ended_at = 0.0
+        self._operators = trio.CancelScope()
         self._done = 0
         self._keys: list[tuple[str, str]] = []
         self._key_ids: list[str] = []
@@ -149,14 +155,14 @@ class World:
 
     async def live(self) -> Summary:
         """Everything, then the last look at it."""
-        with self._scope:
+        with self._scope, structlog.testing.capture_logs(processors=[self._logged]):
             async with trio.open_nursery() as nursery:
                 provider_nursery = await nursery.start(_nursery)
                 network = Network(provider_nursery, WorldProvider(self._performed), random.Random(self.seed + 2))
                 self._took_prices()
                 nursery.start_soon(self._arrive)
                 nursery.start_soon(self._operate, name="operator")
-                while not self._clients_gone.is_set():
+                while self._report is None:
                     await self._run_process(network)
                 await trio.sleep(1)
                 self._demand(network.connections == 0, f"{network.connections} provider connections are left")
@@ -165,7 +171,7 @@ class World:
             self._look_at_the_end()
         if self._broken is not None:
             raise self._broken
-        report = self._report
+        report = self._last_report()
         return Summary(
             self.seed,
             self._done,
@@ -234,8 +240,8 @@ class World:
         with trio.move_on_after(2000) as late:
             await self._quiet(process)
         self._demand(not late.cancelled_caught, f"{len(process.nursery.child_tasks)} connections never end")
-        while self._store.outage is not None or self._door.deaf:
-            await trio.sleep(0.5)
+        self._operators.cancel()
+        self._store.outage, self._door.deaf, self._door.locked = None, False, False
         await trio.sleep(80)
         gateway = process.gateway
         self._demand(len(gateway.registry) == 0, f"{len(gateway.registry)} streams are registered")
@@ -243,8 +249,8 @@ class World:
         self._demand(process.backlogs.bytes == 0, f"{process.backlogs.bytes} bytes wait for nobody")
         busy = {name: count for name, count in gateway.load._running.items() if count}
         self._demand(not busy, f"channels still count streams: {busy}")
-        self._report = await process.ledger.audit()
         self._ended_at = trio.current_time()
+        self._report = await process.ledger.audit()
 
     def _gateway(self, ledger: Ledger, upstream: Upstream) -> Gateway:
         built = self._built
@@ -330,6 +336,7 @@ class World:
         number = int(exchange.head.header_map["x-client-request-id"][1:])
         history = self._histories[number]
         history.started_at = trio.current_time()
+        history.disturbed = self._store.outage is not None or process.door.ill
         self._note(history, "handled")
         try:
             await process.gateway.handle(exchange)
@@ -342,13 +349,15 @@ class World:
         """Something happens every minute or so."""
         rng = self._operator_rng
         happenings = [self._outage, self._lost_answers, self._new_prices, self._deposit, self._revoke, self._disable]
+        happenings.append(self._lock)
         await self._serving.wait()
-        while True:
-            await trio.sleep(rng.expovariate(1 / 40))
-            try:
-                await rng.choice(happenings)(rng)
-            except HoptrioError as refused:
-                self._say(f"operator: {type(refused).__name__}")
+        with self._operators:
+            while True:
+                await trio.sleep(rng.expovariate(1 / 40))
+                try:
+                    await rng.choice(happenings)(rng)
+                except HoptrioError as refused:
+                    self._say(f"operator: {type(refused).__name__}")
 
     async def _outage(self, rng: random.Random) -> None:
         length_s = rng.choice((0.3, 4.0, 8.0, 14.0, 60.0))
@@ -369,6 +378,17 @@ class World:
         await trio.sleep(length_s)
         self._disturb()
         door.deaf = False
+
+    async def _lock(self, rng: random.Random) -> None:
+        """Another process holds the write lock: reads go on."""
+        length_s = rng.choice((0.3, 3.0, 7.0, 14.0))
+        self._say(f"writes are locked for {length_s}")
+        self._disturb()
+        door = self._door
+        door.locked = True
+        await trio.sleep(length_s)
+        self._disturb()
+        door.locked = False
 
     async def _new_prices(self, rng: random.Random) -> None:
         self._built = build(draw.repriced(rng, self._config))
@@ -417,6 +437,12 @@ class World:
             at = f"seed {self.seed}, {self.streams} streams, position {self._position}"
             self._broken = Broken(f"{what}\n{at}\n{history or ''}")
             self._scope.cancel()
+
+    def _logged(self, logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+        """A bug that was contained is still a bug."""
+        if method in ("error", "exception", "critical"):
+            self._break(None, f"logged: {event}")
+        return event
 
     def _demand(self, holds: bool, what: str) -> None:
         if not holds:
@@ -479,8 +505,12 @@ class World:
         if since is not None and now - since > history.contract.deadline_seconds + invariants.LAST_S:
             self._break(history, f"over {now - since} s after its dispatch")
 
+    def _last_report(self) -> AuditReport:
+        assert self._report is not None
+        return self._report
+
     def _look_at_the_end(self) -> None:
-        report = self._report
+        report = self._last_report()
         self._demand(report.ok, f"audit: {report.violations[:5]}")
         self._demand(not self._books.open, f"{len(self._books.open)} holds are open")
         self._demand(self._books.settlements == report.captured + report.released, "the audit counts other settlements")
