@@ -20,15 +20,19 @@ import structlog
 import trio
 
 from hoptrio import limits
+from hoptrio.config import ConfigError
 from hoptrio.contract import Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable
 
     from hoptrio.config import Config
@@ -69,27 +73,35 @@ async def serve(
                 currency=config.ledger.currency,
             )
             async with trio.open_nursery() as connections:
-                listener = Listener(gateway.handle, refuse=gateway.refuse)
+                handler = Handler(gateway)
+                listener = Listener(handler.handle, refuse=handler.refuse)
                 sockets = await trio.open_tcp_listeners(
                     config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
                 )
                 drained = trio.Event()
-                connections.start_soon(_serve_data, listener, sockets, drained)
-                task_status.started([_url(each) for each in sockets])
+                tls = server_context(config.server.tls_certificate, config.server.tls_key)
+                connections.start_soon(_serve_data, listener, sockets, tls, drained)
+                task_status.started([_url(each, tls) for each in sockets])
                 await _until_told(signals, gateway, reload)
                 await _drain(gateway, listener, drained, config.server.shutdown_grace_seconds)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
 
 
-async def _serve_data(listener: Listener, sockets: list[trio.SocketListener], drained: trio.Event) -> None:
-    await listener.serve(sockets)
+async def _serve_data(
+    listener: Listener, sockets: list[trio.SocketListener], tls: ssl.SSLContext | None, drained: trio.Event
+) -> None:
+    # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
+    await listener.serve(
+        sockets if tls is None else [trio.SSLListener(each, tls, https_compatible=True) for each in sockets]
+    )
     drained.set()
 
 
-def _url(listener: trio.SocketListener) -> str:
+def _url(listener: trio.SocketListener, tls: ssl.SSLContext | None) -> str:
     host, port = listener.socket.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
@@ -104,13 +116,15 @@ def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
     """Take over what may change while running; a config with mistakes changes nothing."""
     try:
         config = reload()
-    except ValueError as error:
+    except ConfigError as error:
         log.error("reload refused", error=str(error))
         return
     gateway.catalogue = config.catalogue
     gateway.contracts = config.contracts
     gateway.default_contract = config.server.contract
     gateway.cors_origins = config.server.cors_origins
+    gateway.max_streams = fit_streams(config.server.max_streams)
+    gateway.upstream.close_idle()
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 

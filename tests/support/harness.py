@@ -19,6 +19,7 @@ from hoptrio.downstream.backlog import BacklogTotal
 from hoptrio.downstream.connection import serve_connection
 from hoptrio.downstream.drain import Drain
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
@@ -71,6 +72,7 @@ class Harness:
     """A running gateway."""
 
     gateway: Gateway
+    handler: Handler
     ledger: Ledger
     provider: Provider
     #: Where connections are served; cancel its scope to kill the server alone.
@@ -88,7 +90,7 @@ class Harness:
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         await serve_connection(
-            stream, self.gateway.handle, refuse=self.gateway.refuse, backlogs=self.backlogs, drain=self.drain
+            stream, self.handler.handle, refuse=self.handler.refuse, backlogs=self.backlogs, drain=self.drain
         )
 
     async def start(
@@ -169,7 +171,7 @@ async def gateway(
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
             )
-            harness = Harness(made, ledger, provider, connections, BacklogTotal(), Drain())
+            harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness
