@@ -24,6 +24,7 @@ from hoptrio.downstream.connection import serve_connection
 from hoptrio.downstream.drain import Drain
 from hoptrio.errors import HoptrioError
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.store import StoreUnavailable
@@ -108,6 +109,7 @@ class Process:
         self.ledger = ledger
         self.door = door
         self.gateway = gateway
+        self.handler = Handler(gateway)
         self.upstream = upstream
         #: Its connections.
         self.nursery = nursery
@@ -327,7 +329,7 @@ class World:
         await serve_connection(
             server,
             partial(self._handle, process),
-            refuse=process.gateway.refuse,
+            refuse=process.handler.refuse,
             backlogs=process.backlogs,
             drain=process.drain,
         )
@@ -339,7 +341,7 @@ class World:
         history.disturbed = self._store.outage is not None or process.door.ill
         self._note(history, "handled")
         try:
-            await process.gateway.handle(exchange)
+            await process.handler.handle(exchange)
         finally:
             self._over(history)
 
