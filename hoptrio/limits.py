@@ -141,6 +141,8 @@ LEDGER_QUEUE_MAX = 4_096
 #: Pause before a failed commit is tried again; it doubles from the one to the other.
 LEDGER_RETRY_MIN_S = 0.05
 LEDGER_RETRY_MAX_S = 1.0
+#: Closing gives up then, on a disk that hangs: longer than `SETTLE_S`, the time for what is still owed.
+LEDGER_CLOSE_S = 15.0
 #: SQLite itself waits this long for another process's lock, in the writer thread and (reads) on the event loop.
 SQLITE_BUSY_S = 1.0
 SQLITE_READ_BUSY_S = 0.1

@@ -70,7 +70,8 @@ async def open_ledger(
     """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
-    places none. On leaving, everything queued is applied first, for at most `limits.SETTLE_S`.
+    places none. On leaving, everything queued is applied first; what the store refuses is given up after
+    `limits.SETTLE_S`, and a disk that hangs after `limits.LEDGER_CLOSE_S`.
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
@@ -84,7 +85,7 @@ async def open_ledger(
         await ledger.renew()
         yield ledger
     finally:
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):
             await ledger.close()
 
 
@@ -103,7 +104,8 @@ async def memory_ledger(
             await ledger.renew()
             yield ledger
         finally:
-            await ledger.close()
+            with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):
+                await ledger.close()
             scope.cancel()
 
 
@@ -140,10 +142,14 @@ class Ledger:
         """Place a hold; durable when it returns. Never raises Cancelled: see the module.
 
         Raises LedgerUnavailable when the ledger cannot be written, is too busy, or takes longer than `limits.HOLD_S`;
-        should the hold be committed after all, it is released at once. ValueError for a negative amount.
+        should the hold be committed after all, it is released at once. ValueError for a negative amount
+        or another owner than this ledger's.
         """
         if hold.amount_nanos < 0:
             raise ValueError("a hold cannot be negative")
+        if hold.owner != self.owner:
+            # Nobody would renew its lease, and the sweep would take it from under a running stream.
+            raise ValueError("a hold is owned by the process that places it")
         if self._writer.backlog >= limits.LEDGER_QUEUE_MAX:
             raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
@@ -307,6 +313,10 @@ class Ledger:
     def _audit(self) -> AuditReport:
         with self._store.books() as books:
             return audit(books)
+
+    async def schema_version(self) -> int:
+        """The schema's version; opening the ledger brought it up to date."""
+        return await self._later(self._store.schema_version)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

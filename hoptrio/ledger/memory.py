@@ -98,8 +98,8 @@ class MemoryStore:
         return [handlers[type(operation)](operation) for operation in operations]
 
     def _place(self, hold: Hold) -> Placed | HoldRefused:
-        if hold.id in self._holds:
-            raise ValueError(f"hold {hold.id} exists")
+        if hold.id in self._holds or hold.request.id in self._requests:
+            raise ValueError(f"hold {hold.id} or its request exists")
         now_ms = self._now_ms()
         key = self._key(hold.request.key_id)
         answer = judge(key, self._use(key, now_ms) if key else KeyUse(), hold.amount_nanos, now_ms)
@@ -209,8 +209,9 @@ class MemoryStore:
         self._requests.setdefault(note.record.id, note.record)
 
     def _create_account(self, create: CreateAccount) -> Account | HoptrioError:
-        if create.name in self._account_ids or create.id in self._accounts:
-            return Conflict(f"there is an account named {create.name}")
+        taken = self._account_ids.get(create.name)
+        if taken is not None:
+            return self._accounts[taken] if taken == create.id else Conflict(f"there is an account named {create.name}")
         account = self._open_account(create.id, create.name)
         if create.deposit_nanos:
             account = self._put(replace(account, balance_nanos=create.deposit_nanos))
@@ -243,8 +244,9 @@ class MemoryStore:
         account = self.account(create.account)
         if account is None:
             return NotFound(f"no account {create.account}")
-        if create.secret_hash in self._key_hashes or create.id in self._keys:
-            return Conflict("the key's secret or id is in use")
+        taken = self._key_hashes.get(create.secret_hash)
+        if taken is not None:
+            return self._keys[taken] if taken == create.id else Conflict("the key's secret is in use")
         self._key_hashes[create.secret_hash] = create.id
         key = ApiKey(
             id=create.id,
@@ -377,6 +379,9 @@ class MemoryStore:
     def _audited(self, hold: HoldRow) -> AuditedHold:
         record = self._requests.get(hold.request_id)
         return AuditedHold(hold, record.state if record else None, record.charge_nanos if record else None)
+
+    def schema_version(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

@@ -1,7 +1,7 @@
 """Everything that changes the ledger, as values: a store applies a list of these in one durable transaction.
 
 `model.Hold` and `model.Resolution` are operations too. Ids and references are made by the caller, so that an operation
-whose answer was lost can be repeated, or made void, without knowing whether it happened.
+whose answer was lost can be repeated (all but a hold), or made void (a hold), without knowing whether it happened.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Release(msgspec.Struct, frozen=True):
 
 
 class CreateAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer: `Account`, or `Conflict` if the name is taken."""
+    """Answer: `Account`, or `Conflict` if another account has the name."""
 
     id: str
     name: str
@@ -69,7 +69,7 @@ class SetDisabled(msgspec.Struct, frozen=True):
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if the secret or id is in use."""
+    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if another key has the secret."""
 
     id: str
     secret_hash: str

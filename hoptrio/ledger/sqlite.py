@@ -97,10 +97,15 @@ class SqliteStore:
             answers = self._changes.apply(operations)
             committing = True
             connection.execute("COMMIT")
-        except BaseException as error:
-            self._roll_back(error)
-            if isinstance(error, sqlite3.Error) and _primary(error) in _UNAVAILABLE:
-                raise StoreUnavailable(str(error), busy=_primary(error) in _BUSY, uncertain=committing) from error
+        except sqlite3.Error as error:
+            # A COMMIT that finds a lock has not committed (sqlite.org/lang_transaction.html, section 2.3).
+            busy = _primary(error) in _BUSY
+            self._roll_back(keep=busy)
+            if _primary(error) not in _UNAVAILABLE:
+                raise
+            raise StoreUnavailable(str(error), busy=busy, uncertain=committing and not busy) from error
+        except BaseException:
+            self._roll_back(keep=False)
             raise
         return answers
 
@@ -110,7 +115,7 @@ class SqliteStore:
             self._changes = Changes(self._writing, self._now_ms)
         return self._writing
 
-    def _roll_back(self, error: BaseException) -> None:
+    def _roll_back(self, *, keep: bool) -> None:
         """Undo the transaction; after anything but a lock the connection is not trusted again."""
         connection = self._writing
         if connection is None:
@@ -118,7 +123,6 @@ class SqliteStore:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            keep = isinstance(error, sqlite3.Error) and _primary(error) in _BUSY
         except sqlite3.Error:
             keep = False
         if not keep:
@@ -210,6 +214,10 @@ class SqliteStore:
                 (entry_of(row) for row in connection.execute(f"SELECT {ENTRY} FROM entries ORDER BY seq")),
                 self._now_ms(),
             )
+
+    def schema_version(self) -> int:
+        [(number,)] = self._all("SELECT max(number) FROM schema_version")
+        return int(number)
 
     def close(self) -> None:
         """Close the connections; the last one on the file folds the WAL into it."""

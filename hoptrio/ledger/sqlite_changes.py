@@ -244,8 +244,10 @@ class Changes:
     # -- accounts, keys, owners ---------------------------------------------------------------------------------------
 
     def _create_account(self, create: CreateAccount) -> Account | HoptrioError:
-        taken = "SELECT 1 FROM accounts WHERE name = ? OR id = ?"
-        if self._execute(taken, (create.name, create.id)).fetchone() is not None:
+        taken = self._execute("SELECT id FROM accounts WHERE name = ?", (create.name,)).fetchone()
+        if taken == (create.id,):
+            return self._account_there(create.id)
+        if taken is not None:
             return Conflict(f"there is an account named {create.name}")
         self._open_account(create.id, create.name)
         if create.deposit_nanos:
@@ -282,9 +284,11 @@ class Changes:
         account = self._account(create.account)
         if account is None:
             return NotFound(f"no account {create.account}")
-        taken = "SELECT 1 FROM api_keys WHERE secret_hash = ? OR id = ?"
-        if self._execute(taken, (create.secret_hash, create.id)).fetchone() is not None:
-            return Conflict("the key's secret or id is in use")
+        taken = self._execute("SELECT id FROM api_keys WHERE secret_hash = ?", (create.secret_hash,)).fetchone()
+        if taken == (create.id,):
+            return self._key_there(create.id)
+        if taken is not None:
+            return Conflict("the key's secret is in use")
         self._execute(
             _ADD_KEY,
             (

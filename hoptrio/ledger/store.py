@@ -90,4 +90,7 @@ class Store(Interface):
 
     def books(self) -> AbstractContextManager[Books]: ...
 
+    def schema_version(self) -> int:
+        """The number of the last schema file that was applied; 0 = the engine has no schema."""
+
     def close(self) -> None: ...

@@ -35,13 +35,15 @@ __all__ = ["Batcher", "InlineWriter", "ThreadWriter", "Ticket", "Writer"]
 class Ticket:
     """One operation on its way. `abandoned` is set by a caller that stopped waiting; the rest by the batcher."""
 
-    __slots__ = ("abandoned", "answer", "done", "operation")
+    __slots__ = ("abandoned", "answer", "done", "operation", "owed")
 
     def __init__(self, operation: Operation, done: Callable[[Ticket], None]) -> None:
         self.operation = operation
         #: Called on the event loop when `answer` is there.
         self.done = done
         self.abandoned = False
+        #: It is tried again until it is done.
+        self.owed = is_owed(operation)
         #: See `operations`; a `HoptrioError` value is for the caller to raise.
         self.answer: Any = None
 
@@ -70,64 +72,71 @@ class Batcher:
             batch = [ticket for ticket in waiting[: limits.COMMIT_OPS_MAX] if not _dropped(ticket, answered)]
             waiting = waiting[limits.COMMIT_OPS_MAX :]
             try:
-                answered += self._apply(batch)
+                self._apply(batch, answered)
             except StoreUnavailable as error:
-                answered += self._fail(batch + waiting, error)
+                done = set(answered)
+                self._fail([ticket for ticket in batch if ticket not in done] + waiting, error, answered)
                 return answered
         self.retry_s, self.reachable = 0.0, True
         return answered
 
-    def _apply(self, batch: list[Ticket]) -> list[Ticket]:
+    def _apply(self, batch: list[Ticket], answered: list[Ticket]) -> None:
         try:
             answers = self._store.apply([ticket.operation for ticket in batch])
         except StoreUnavailable:
             raise
         except Exception:
-            return self._one_by_one(batch)
+            self._one_by_one(batch, answered)
+            return
         for ticket, answer in zip(batch, answers, strict=True):
             ticket.answer = answer
-        return batch
+        answered += batch
 
-    def _one_by_one(self, batch: list[Ticket]) -> list[Ticket]:
+    def _one_by_one(self, batch: list[Ticket], answered: list[Ticket]) -> None:
         """One operation has a bug: the others must not fail with it."""
-        for i, ticket in enumerate(batch):
+        for ticket in batch:
             try:
-                ticket.answer = self._store.apply([ticket.operation])[0]
-            except StoreUnavailable as error:
-                return batch[:i] + self._fail(batch[i:], error)
+                [ticket.answer] = self._store.apply([ticket.operation])
+            except StoreUnavailable:
+                raise
             except Exception as error:
                 ticket.answer = Internal("the ledger could not apply an operation")
                 ticket.answer.__cause__ = error
-        return batch
+            answered.append(ticket)
 
-    def _fail(self, batch: list[Ticket], error: StoreUnavailable) -> list[Ticket]:
-        """Keep what is owed, and behind a short lock everything; answer the rest."""
+    def _fail(self, batch: list[Ticket], error: StoreUnavailable, answered: list[Ticket]) -> None:
+        """Keep what is owed, and behind a short lock everything; answer the rest.
+
+        After a commit that may have happened everything is owed, since only its repetition tells: all operations but
+        holds may be repeated. A hold's caller must not wait for that, so its hold is made void instead.
+        """
         self.reachable = False
         self.retry_s = min(max(2 * self.retry_s, limits.LEDGER_RETRY_MIN_S), limits.LEDGER_RETRY_MAX_S)
-        failed = []
         for ticket in batch:
-            if is_owed(ticket.operation) or error.busy:
+            is_hold = isinstance(ticket.operation, Hold)
+            ticket.owed |= error.uncertain and not is_hold
+            if ticket.owed or error.busy:
                 self._kept.append(ticket)
                 continue
             ticket.answer = LedgerUnavailable("the ledger cannot be written now")
-            failed.append(ticket)
-            if error.uncertain and isinstance(ticket.operation, Hold):
+            answered.append(ticket)
+            if error.uncertain:
                 self._kept.append(_void(ticket.operation))
-        return failed
 
 
 def _dropped(ticket: Ticket, answered: list[Ticket]) -> bool:
     """Nobody waits for it and it is not owed: answer it without applying it."""
-    if not ticket.abandoned or is_owed(ticket.operation):
+    if not ticket.abandoned or ticket.owed:
         return False
     ticket.answer = LedgerUnavailable("the ledger did not answer in time")
     answered.append(ticket)
     return True
 
 
-def _void(hold: Hold) -> Ticket:
+def _void(hold: Operation) -> Ticket:
     """A hold whose caller was told that it failed must not exist, whatever became of the commit."""
-    return Ticket(Release(hold.id, Reason.NOT_DISPATCHED), lambda _: None)
+    assert isinstance(hold, Hold)
+    return Ticket(Release(hold.id, Reason.NOT_DISPATCHED.value), lambda _: None)
 
 
 class Writer(Protocol):
@@ -173,8 +182,7 @@ class ThreadWriter:
 
     async def close(self) -> None:
         self._inbox.put(None)
-        with trio.CancelScope(shield=True):
-            await self._closed.wait()
+        await self._closed.wait()
         self._thread.join()
 
     def _run(self) -> None:

@@ -1,0 +1,122 @@
+"""The sweep: the holds of dead owners are released, those of live ones never."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from hoptrio import limits
+from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.ledger.memory import MemoryStore
+from hoptrio.ledger.model import HoldState
+from hoptrio.ledger.owner import Fate, fate, this_process
+from hoptrio.ledger.recover import Sweep, recover
+from hoptrio.ledger.store import StoreUnavailable
+
+
+async def hold_of(ledger, make):
+    """An open hold of the ledger's own process."""
+    if ledger.account("acme") is None:
+        await ledger.create_account("acme", 1000)
+    key, _ = await ledger.create_key("acme")
+    hold = make.hold(key, 100, owner=ledger.owner)
+    await ledger.place(hold)
+    return hold
+
+
+async def left_by(process, make, count=1):
+    """The holds that a process left open."""
+    async with process as ledger:
+        return [await hold_of(ledger, make) for _ in range(count)]
+
+
+async def test_a_lease_that_stands_still_is_a_dead_owner(make, autojump_clock):
+    store = MemoryStore()
+    [hold] = await left_by(memory_ledger(store, owner="a"), make)
+    async with memory_ledger(store, owner="b") as ledger, trio.open_nursery() as nursery:
+        nursery.start_soon(ledger.run_sweep)
+        await trio.sleep(limits.LEASE_S - 0.1)
+        assert ledger.hold(hold.id).state is HoldState.OPEN
+        await trio.sleep(limits.SWEEP_S)
+        assert (ledger.hold(hold.id).state, ledger.hold(hold.id).reason) == (HoldState.RELEASED, "orphaned")
+        assert ledger.request(hold.request.id).reason == "orphaned"
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_holds_of_a_live_owner_stay_whatever_the_clocks_say(make, autojump_clock):
+    store = MemoryStore(lambda: 0)
+    async with (
+        memory_ledger(store, owner="a") as first,
+        memory_ledger(store, owner="b") as second,
+        trio.open_nursery() as nursery,
+    ):
+        holds = [await hold_of(first, make), await hold_of(second, make)]
+        nursery.start_soon(first.run_sweep)
+        nursery.start_soon(second.run_sweep)
+        await trio.sleep(600)
+        assert all(first.hold(hold.id).state is HoldState.OPEN for hold in holds)
+        nursery.cancel_scope.cancel()
+
+
+async def test_after_an_outage_everyone_gets_a_whole_lease(make, autojump_clock):
+    store = MemoryStore()
+    [hold] = await left_by(memory_ledger(store, owner="a"), make)
+    async with memory_ledger(store, owner="b") as ledger, trio.open_nursery() as nursery:
+        nursery.start_soon(ledger.run_sweep)
+        await trio.sleep(limits.LEASE_S - 1)
+        store.outage = StoreUnavailable("down")
+        await trio.sleep(limits.LEASE_S)
+        store.outage = None
+        await trio.sleep(limits.LEASE_S - 0.1)
+        assert ledger.hold(hold.id).state is HoldState.OPEN
+        await trio.sleep(2 * limits.SWEEP_S)
+        assert ledger.hold(hold.id).state is HoldState.RELEASED
+        nursery.cancel_scope.cancel()
+
+
+async def test_its_own_holds_are_not_swept(make, autojump_clock):
+    async with memory_ledger(owner="a") as ledger:
+        hold = await hold_of(ledger, make)
+        sweep = Sweep(ledger)
+        for _ in range(10):
+            assert await sweep.once() == 0
+            await trio.sleep(limits.LEASE_S)
+        assert ledger.hold(hold.id).state is HoldState.OPEN
+
+
+async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(engine, make):
+    [hold] = await left_by(engine.open(_dead_process()), make)
+    async with engine.open(this_process()) as ledger:
+        own = await hold_of(ledger, make)
+        assert await recover(ledger) == 1
+        assert ledger.hold(hold.id).reason == "orphaned"
+        assert ledger.hold(own.id).state is HoldState.OPEN
+        assert await recover(ledger) == 0
+
+
+async def test_more_orphans_than_one_commit_takes_are_all_released(engine, make, monkeypatch):
+    monkeypatch.setattr(limits, "COMMIT_OPS_MAX", 4)
+    await left_by(engine.open(_dead_process()), make, 10)
+    async with engine.open() as ledger:
+        assert await recover(ledger) == 10
+        assert ledger.account("acme").held_nanos == 0
+
+
+def _dead_process() -> str:
+    command = "from hoptrio.ledger.owner import this_process; print(this_process())"
+    return subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
+def test_what_a_machine_knows_of_a_process():
+    assert this_process() == this_process()
+    assert fate(this_process()) is Fate.ALIVE
+    assert fate(_dead_process()) is Fate.DEAD
+    host, machine, pid, start = this_process().split(":")
+    assert fate(f"{host}:{machine}:{pid}:{int(start) + 1}") is Fate.DEAD
+    assert fate(f"{host}:elsewhere:{pid}:{start}") is Fate.UNKNOWN
+    assert fate("gateway") is Fate.UNKNOWN

@@ -1,0 +1,171 @@
+"""What is SQLite's own: the file, its locks, its triggers, its failures."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+
+import pytest
+import trio
+
+from hoptrio import limits
+from hoptrio.errors import LedgerUnavailable
+from hoptrio.ledger.ledger import open_ledger
+from hoptrio.ledger.model import Placed
+from hoptrio.ledger.sqlite import SqliteStore
+from hoptrio.ledger.store import StoreUnavailable
+
+
+@pytest.fixture
+def path(sqlite_engine):
+    return sqlite_engine.url.removeprefix("sqlite:///")
+
+
+@pytest.fixture
+async def ledger(sqlite_engine):
+    async with sqlite_engine.open() as ledger:
+        yield ledger
+
+
+def other_process(path):
+    return sqlite3.connect(path, isolation_level=None, timeout=0)
+
+
+async def test_the_file_is_its_owners_alone(ledger, key, path):
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        assert stat.S_IMODE(os.stat(name).st_mode) == 0o600
+
+
+async def test_what_is_committed_is_on_the_disk(ledger, key):
+    connection = ledger._store._writing
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [  # A second resolution of a hold is the last of them.
+        "UPDATE entries SET amount_nanos = 1",
+        "DELETE FROM entries",
+        "DELETE FROM holds",
+        "UPDATE holds SET state = 'open'",
+        "UPDATE holds SET amount_nanos = 1",
+        "UPDATE accounts SET balance_nanos = -1, held_nanos = 0",
+        "UPDATE accounts SET held_nanos = balance_nanos + 1",
+        "INSERT INTO entries (hold_id, at_ms, account_id, kind, amount_nanos)"
+        " SELECT id, 0, '', 'capture', 0 FROM holds",
+    ],
+)
+async def test_the_schema_itself_refuses(ledger, key, make, path, statement):
+    hold = make.hold(key, 300)
+    await ledger.place(hold)
+    await ledger.settle(make.release(hold))
+    connection = other_process(path)
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
+    connection.close()
+
+
+async def test_a_writer_that_finds_the_file_locked_waits(ledger, key, make, path, monkeypatch):
+    other = other_process(path)
+    other.execute("BEGIN IMMEDIATE")
+    hold = make.hold(key, 300)
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def place():
+            assert await ledger.place(hold) == Placed(700)
+
+        await trio.testing.wait_all_tasks_blocked()
+        assert ledger.find_key("sk-none") is None  # Readers do not wait.
+        other.execute("ROLLBACK")
+        other.close()
+
+
+async def test_a_file_that_stays_locked_refuses_holds_and_settles_later(ledger, key, make, path, monkeypatch):
+    running = make.hold(key, 300)
+    await ledger.place(running)
+    ledger._store._writing.execute("PRAGMA busy_timeout = 0")
+    monkeypatch.setattr(limits, "HOLD_S", 0.0)
+    monkeypatch.setattr(limits, "SETTLE_S", 0.0)
+    other = other_process(path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(LedgerUnavailable):
+        await ledger.place(make.hold(key, 300))
+    assert await ledger.settle(make.capture(running, 120)) is None
+    other.execute("ROLLBACK")
+    other.close()
+    monkeypatch.undo()
+    assert (await ledger.settle(make.capture(running, 120))).charge_nanos == 120
+    assert (ledger.account("acme").balance_nanos, ledger.account("acme").held_nanos) == (880, 0)
+
+
+async def test_a_full_disk_refuses_holds_and_settles_later(ledger, key, make):
+    running = make.hold(key, 300)
+    await ledger.place(running)
+    connection = ledger._store._writing
+    [(pages,)] = connection.execute("PRAGMA page_count")
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(LedgerUnavailable):
+        await ledger.place(make.hold(key, 300, prices="x" * 100_000))
+    # The connection that failed is replaced by a new one, which has no such limit.
+    assert (await ledger.settle(make.capture(running, 120))).first
+    assert ledger.account("acme").held_nanos == 0
+    assert (await ledger.audit()).ok
+
+
+def test_a_file_that_was_taken_away_is_not_replaced_by_an_empty_one(sqlite_engine, path):
+    store = SqliteStore(path, lambda: 0)
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        os.unlink(name)
+    with pytest.raises(StoreUnavailable):
+        store.apply([])
+    store.close()
+    assert not os.path.exists(path)
+
+
+async def test_a_file_that_is_no_database_cannot_be_opened(tmp_path):
+    (tmp_path / "no.db").write_bytes(b"not a database, but long enough to be read as one" * 100)
+    with pytest.raises(LedgerUnavailable):
+        async with open_ledger(f"sqlite:///{tmp_path}/no.db"):
+            pass
+    with pytest.raises(LedgerUnavailable):
+        async with open_ledger(f"sqlite:///{tmp_path}/missing/folder.db"):
+            pass
+
+
+@pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "postgresql://user@host/db"])
+async def test_other_urls_are_not_understood(url):
+    with pytest.raises(ValueError, match="sqlite:///FILE"):
+        async with open_ledger(url):
+            pass
+
+
+async def test_a_relative_path_counts_from_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with open_ledger("sqlite:///some ledger%.db") as ledger:
+        await ledger.create_account("acme")
+    assert (tmp_path / "some ledger%.db").exists()
+
+
+async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine):
+    opened = []
+
+    async def start():
+        async with sqlite_engine.open(None) as ledger:
+            opened.append(await ledger.schema_version())
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(start)
+    assert opened == [1] * 8
+
+
+async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):
+    for _ in range(2):
+        async with sqlite_engine.open():
+            pass
+    connection = other_process(path)
+    assert connection.execute("SELECT number FROM schema_version").fetchall() == [(1,)]
+    connection.close()
