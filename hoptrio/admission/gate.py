@@ -56,6 +56,8 @@ def admit(
     model = catalogue.models.get(call.model)
     if model is None:
         raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
+    if model.max_output_tokens is None:
+        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
     pinned = _pinned(call, key, owner_of)
     if key.models and call.model not in key.models:
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")

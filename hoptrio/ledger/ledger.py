@@ -127,7 +127,7 @@ def _sqlite_path(url: str) -> str:
 class Ledger:
     """One open ledger. All methods belong to the event loop; those without ``async`` return at once."""
 
-    def __init__(self, store: Store, writer: Writer, owner: str | None, now_ms: Callable[[], int]) -> None:
+    def __init__(self, store: Store, writer: Writer, owner: str | None, now_ms: Callable[[], int] = wall_ms) -> None:
         self._store = store
         self._writer = writer
         self._notes = 0

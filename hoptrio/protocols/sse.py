@@ -52,6 +52,8 @@ class Splitter:
     @property
     def partial_bytes(self) -> int:
         """Size of the unfinished event once it is large (`EVENT_LARGE_BYTES`), else 0: growth of it is progress."""
+        if not self._pending:
+            return 0
         in_comment = self._pending[self._line_at : self._line_at + 1] == b":"
         size = self._line_at if in_comment else len(self._pending)
         return size if size >= EVENT_LARGE_BYTES else 0

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
 __all__ = ["Answer", "BodyEnd", "Origin", "Unreached", "UnreachedKind", "UpstreamRequest"]
 
@@ -74,7 +78,7 @@ class Answer(Interface):
     #: Lower-case names.
     headers: tuple[tuple[bytes, bytes], ...]
 
-    async def receive(self) -> bytes | BodyEnd:
+    def receive(self) -> Awaitable[bytes | BodyEnd]:
         """The next bytes of the body, decoded, never empty; or how it ended. Cancelling it loses no byte."""
 
     def finish(self) -> None:

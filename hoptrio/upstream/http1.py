@@ -10,7 +10,7 @@ the body ended by its own framing with nothing behind it, and neither the versio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
 import h11
@@ -22,7 +22,7 @@ from hoptrio.upstream.decoding import decoder_for
 from hoptrio.upstream.framing import ClosedBody, framing_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from hoptrio.upstream.answer import Origin, UpstreamRequest
     from hoptrio.upstream.decoding import Decoder
@@ -169,11 +169,11 @@ class Http1Answer:
         self._persistent = framed and head.http_version >= b"1.1" and not _says_close(self.headers)
         self._done = False
 
-    async def receive(self) -> bytes | BodyEnd:
-        """See `answer.Answer.receive`."""
+    def receive(self) -> Coroutine[Any, Any, bytes | BodyEnd]:
+        """See `answer.Answer.receive`. Every event passes here: one frame less on the way."""
         if self._decoder is None:
-            return await self._receive_framed()
-        return await self._receive_decoded(self._decoder)
+            return self._receive_framed()
+        return self._receive_decoded(self._decoder)
 
     def finish(self) -> None:
         """See `answer.Answer.finish`."""
