@@ -17,7 +17,7 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Deployment", "Server", "as_toml", "config_for", "served"]
+__all__ = ["Deployment", "Server", "as_records", "as_toml", "config_for", "served"]
 
 READY_S = 20.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +122,11 @@ class Deployment:
         """What ``ledger audit`` says; it is never a failure of the command alone."""
         report: dict[str, Any] = self.command("ledger", "audit", check=False)
         return report
+
+
+def as_records(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """Every request the ledger knows (up to the command's limit), by id."""
+    return {record["id"]: record for record in deployment.command("request", "list", "--limit", "10000")}
 
 
 class Server:
