@@ -42,6 +42,7 @@ CONFIG = settings(
             "api_key": "sk-provider-secret",
             "models": ["m"],
             "route": "dedicated",
+            "accounts": ["acme"],
         }
     },
 )
