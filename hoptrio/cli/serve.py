@@ -106,7 +106,6 @@ def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, 
     from hoptrio.config import parse
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
-    from hoptrio.service.run import Grace
     from hoptrio.service.run import serve as serve_gateway
     from hoptrio.service.sockets import inherit
 
@@ -114,13 +113,12 @@ def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, 
     content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
     os.close(config_fd)
     config = parse(content, invocation.path)
-    grace = Grace(config.server.shutdown_grace_seconds)
 
     async def main() -> None:
-        watch(life_fd, grace.shorten)
+        watch(life_fd)
         async with trio.open_nursery() as nursery:
             listening = inherit(map(int, sockets.split(",")))
-            await nursery.start(partial(serve_gateway, config, sockets=listening, grace=grace))
+            await nursery.start(partial(serve_gateway, config, sockets=listening))
             os.write(ready_fd, b"+")
             os.close(ready_fd)
 

@@ -7,13 +7,15 @@
             accept    dies first: no new connections
 
 A drain stops accepting and refuses new streams, waits for the running ones, then ends the rest by the contract's
-`shutdown` row; what is not even told by then is cut off. Every hold is resolved before the ledger closes.
+`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every
+hold is resolved before the ledger closes.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -28,6 +30,7 @@ from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.sockets import url_of
 from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
     from hoptrio.config import Config
 
-__all__ = ["Grace", "serve"]
+__all__ = ["serve"]
 
 log = structlog.get_logger("hoptrio.service")
 
@@ -47,35 +50,22 @@ log = structlog.get_logger("hoptrio.service")
 LAST_WORDS_S = limits.SETTLE_S + 5.0
 
 
-class Grace:
-    """How long running streams have, from the beginning of the drain; `scope` is the wait for them."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.scope = trio.CancelScope()
-
-    def shorten(self, seconds: float) -> None:
-        """From now on at most `seconds`, if the drain goes on already or begins later."""
-        self.seconds = min(self.seconds, seconds)
-        self.scope.deadline = min(self.scope.deadline, trio.current_time() + seconds)
-
-
 async def serve(
     config: Config,
     *,
     reload: Callable[[], Config] | None = None,
     sockets: Sequence[socket.socket] = (),
-    grace: Grace | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
-    `sockets` are listening already, else the config's address is; `grace` is the config's if it is not given.
+    With `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those.
     """
-    grace = grace or Grace(config.server.shutdown_grace_seconds)
     max_streams = fit_streams(config.server.max_streams)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+    with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
+        orders = _Orders(signals, worker=bool(sockets))
         async with (
+            trio.open_nursery() as listening,
             open_ledger(config.ledger.url, owner=this_process()) as ledger,
             Upstream() as upstream,
             trio.open_nursery() as services,
@@ -100,10 +90,52 @@ async def serve(
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
                 names = [each.socket.getsockname() for each in listeners]
                 task_status.started([url_of(name, tls=tls is not None) for name in names])
-                await _until_told(signals, gateway, reload)
-                await _drain(gateway, listener, drained, grace)
+                listening.start_soon(orders.run, partial(_reload, gateway, reload))
+                await orders.stop()
+                await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
+            # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
+            listening.cancel_scope.cancel()
+
+
+def _signals(*, worker: bool) -> list[signal.Signals]:
+    mine = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    return [*mine, RETIRE, HURRY] if worker else mine
+
+
+class _Orders:
+    """What signals ask for: SIGHUP a reload until the first stop; SIGTERM and SIGINT to stop, and then to hurry.
+
+    A worker hurries on `HURRY` alone. SIGTERM may reach it twice, from its supervisor and from whoever told that.
+    """
+
+    def __init__(self, signals: AsyncIterator[int], *, worker: bool) -> None:
+        self._signals = signals
+        self._worker = worker
+        self._stops = trio.Semaphore(0)
+        self._stopping = False
+        #: Others serve on: what still reaches this process is not refused.
+        self.retiring = False
+
+    async def run(self, reload: Callable[[], None]) -> None:
+        """Take signals until cancelled."""
+        async for number in self._signals:
+            if number != signal.SIGHUP:
+                self._stop(number)
+            elif not self._stopping:
+                reload()
+
+    def _stop(self, number: int) -> None:
+        if self._stopping and self._worker and number != HURRY:
+            return
+        self.retiring = self.retiring or number == RETIRE
+        self._stopping = True
+        self._stops.release()
+
+    async def stop(self) -> None:
+        """Wait for the next signal to stop."""
+        await self._stops.acquire()
 
 
 async def _serve_data(
@@ -123,16 +155,10 @@ async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio
     return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
-async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
-    async for number in signals:
-        if number != signal.SIGHUP:
-            return
-        if reload is not None:
-            _reload(gateway, reload)
-
-
-def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
-    """Take over what may change while running; a config with mistakes changes nothing."""
+def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
+    """Take over what may change while running; a config with mistakes, or that cannot be read, changes nothing."""
+    if reload is None:
+        return
     try:
         config = reload()
     except ConfigError as error:
@@ -147,14 +173,25 @@ def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
-async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, grace: Grace) -> None:
-    gateway.draining = True
+async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:
+    gateway.draining = not orders.retiring
     listener.drain()
-    log.info("draining", streams=len(gateway.registry), grace_s=grace.seconds, pid=os.getpid())
-    grace.scope.deadline = trio.current_time() + grace.seconds
-    with grace.scope:
-        await drained.wait()
+    log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
+    await _wait(drained, orders, grace_s)
     gateway.registry.stop_all(Reason.SHUTDOWN)
-    with trio.move_on_after(LAST_WORDS_S):
-        await drained.wait()
+    await _wait(drained, orders, LAST_WORDS_S)
     log.info("drained", streams=len(gateway.registry))
+
+
+async def _wait(drained: trio.Event, orders: _Orders, bound_s: float) -> None:
+    """Until all is drained, `bound_s` have passed, or the operator cannot wait."""
+    with trio.move_on_after(bound_s):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_hurry, orders, nursery.cancel_scope)
+            await drained.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def _hurry(orders: _Orders, waiting: trio.CancelScope) -> None:
+    await orders.stop()
+    waiting.cancel()

@@ -5,8 +5,10 @@ sockets are opened once and stay open through every restart: what the kernel has
 no connection is reset (with SO_REUSEPORT, some are). A worker is exec'd, not forked, and gets the config's text beside
 the sockets: one that is started after a crash runs with the config that was checked, whatever the file says by now.
 
-A worker writes one byte to its ready pipe when it accepts, and drains on SIGTERM. It also watches the life pipe, whose
-other end only the supervisor has: it ends when the supervisor does, however that died (`lifeline`).
+A worker writes one byte to its ready pipe when it accepts, and drains on SIGTERM, or on `lifeline.RETIRE` when another
+has taken its place; `lifeline.HURRY` ends its grace, as a second SIGTERM to the supervisor does for all of them. It
+also watches the life pipe, whose other end only the supervisor has: it ends when the supervisor does, however that died
+(`lifeline`).
 
 SIGHUP replaces the workers one by one, each new one ready before an old one drains. When a new one does not get ready,
 the old config is in force again and whatever ran with the new one is replaced in the same way.
@@ -28,6 +30,7 @@ import structlog
 
 from hoptrio import limits
 from hoptrio.config import ConfigError
+from hoptrio.service.lifeline import HURRY, RETIRE
 
 if TYPE_CHECKING:
     import socket
@@ -129,11 +132,15 @@ class Supervisor:
         log.info("replacing workers", workers=settings.workers)
 
     def _stop(self) -> None:
-        if not self._stopping:
-            self._stopping = True
-            log.info("stopping", workers=len(self._workers), pid=os.getpid())
+        if self._stopping:
+            log.info("hurrying", workers=len(self._workers), pid=os.getpid())
+            for worker in self._workers:
+                self._tell(worker, HURRY, 0.0)
+            return
+        self._stopping = True
+        log.info("stopping", workers=len(self._workers), pid=os.getpid())
         for worker in [each for each in self._workers if each.serving]:
-            self._drain(worker)
+            self._tell(worker, signal.SIGTERM, worker.settings.grace_s)
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
@@ -178,7 +185,7 @@ class Supervisor:
         old = [worker for worker in serving if worker.settings is not self._settings]
         ready = sum(worker.ready_at is not None for worker in serving if worker.settings is self._settings)
         for worker in old[: max(0, ready + len(old) - self._settings.workers)] if ready else []:
-            self._drain(worker)
+            self._tell(worker, RETIRE, worker.settings.grace_s)
         if ready >= self._settings.workers:
             self._before = None
 
@@ -210,9 +217,11 @@ class Supervisor:
         log.info("worker started", pid=process.pid)
         return _Worker(process, self._settings, os.fdopen(ready, "rb", buffering=0), now + limits.WORKER_READY_S)
 
-    def _drain(self, worker: _Worker) -> None:
-        worker.kill_at = time.monotonic() + worker.settings.grace_s + self._kill_after_s
-        worker.process.send_signal(signal.SIGTERM)
+    def _tell(self, worker: _Worker, number: int, grace_s: float) -> None:
+        """Tell a worker to end; it is killed if it has not by the end of the grace and a while."""
+        kill_at = time.monotonic() + grace_s + self._kill_after_s
+        worker.kill_at = kill_at if worker.kill_at is None else min(worker.kill_at, kill_at)
+        worker.process.send_signal(number)
 
     def _kill(self, worker: _Worker) -> None:
         log.error("worker killed: it did not end within the grace", pid=worker.process.pid)
@@ -229,7 +238,8 @@ class Supervisor:
         if not self._announced:
             # What keeps the first workers from starting is for the operator to mend; the worker has said what it is.
             self._status = max(1, worker.process.returncode)
-            self._stop()
+            if not self._stopping:
+                self._stop()
         elif worker.ready_at is None and worker.settings is self._settings and self._before is not None:
             log.error("workers do not start with the new config; the one before is in force again")
             self._settings, self._before = self._before, None

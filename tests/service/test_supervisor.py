@@ -14,8 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 import pytest
@@ -23,6 +22,9 @@ import trio
 
 from hoptrio.ledger.ledger import open_ledger
 from tests.support.running import simulator
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG = """
 [server]
@@ -74,7 +76,10 @@ class Service:
         alarm.start()
         line = self.process.stdout.readline()
         alarm.cancel()
-        assert line, self.log.read_text()
+        if not line:
+            self.process.stdout.close()
+            self.process.wait()
+            pytest.fail(self.log.read_text())
         [self.url] = json.loads(line)["listen"]
 
     def write_config(self, workers: int, grace: float) -> None:
@@ -96,12 +101,15 @@ class Service:
         """A stream to its end, on a connection of its own or on the one given."""
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": prompt}]}
         connection = on or self.connect()
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"authorization": f"Bearer {self.secret}"})
-        response = connection.getresponse()
-        answer = Answer(response.status, response.read().decode())
-        if on is None:
-            connection.close()
-        return answer
+        try:
+            connection.request(
+                "POST", "/v1/chat/completions", json.dumps(body), {"authorization": f"Bearer {self.secret}"}
+            )
+            with connection.getresponse() as response:
+                return Answer(response.status, response.read().decode())
+        finally:
+            if on is None:
+                connection.close()
 
     def in_background(self, prompt: str) -> threading.Thread:
         """A call whose end nobody waits for."""
@@ -279,7 +287,7 @@ def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(servin
         trio.run(service.leave, 3 * hold_nanos)
         over = threading.Event()
         watching = pool.submit(service.lowest_until, over)
-        calls = [pool.submit(service.call, prompt.format(9)) for _ in range(50)]
+        calls = [pool.submit(service.call, prompt.format(6)) for _ in range(50)]
         statuses = sorted(call.result().status for call in calls)
         over.set()
         assert statuses == [200] * 3 + [402] * 47
@@ -287,12 +295,36 @@ def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(servin
         assert service.audit() == []
 
 
+def test_a_second_sigterm_ends_the_grace_on_every_worker(serving):
+    with serving(2, grace=600) as service:
+        streams = [service.in_background("sim: events=2 pace=60s") for _ in range(4)]
+        eventually(lambda: service.open_holds() == 4)
+        service.process.terminate()
+        eventually(lambda: service.log.read_text().count("draining") == 2)
+        assert service.stop() == 0
+        assert service.settled_by("shutdown") == 4
+        for stream in streams:
+            stream.join()
+
+
+def test_a_signal_to_the_whole_group_leaves_running_streams_their_grace(serving):
+    with serving(2) as service, ThreadPoolExecutor(4) as pool:
+        streams = [pool.submit(service.call, "sim: events=3 pace=300ms") for _ in range(4)]
+        eventually(lambda: service.open_holds() == 4)
+        for pid in service.workers():
+            os.kill(pid, signal.SIGINT)
+        assert service.stop() == 0
+        assert all(stream.result().text.endswith("data: [DONE]\n\n") for stream in streams)
+
+
 # -- the supervisor alone, with workers that behave as they are told ------------------------------------------------
 
 SUPERVISE = """
 import sys
+from hoptrio.service.logs import set_up_logs
 from hoptrio.service.supervisor import Settings, Supervisor
 
+set_up_logs()
 kill_after_s, worker = float(sys.argv[1]), sys.argv[2]
 settings = Settings(b"", 1, 0.0)
 supervisor = Supervisor(
