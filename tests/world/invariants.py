@@ -27,14 +27,6 @@ LAST_S = 60 + 10 + 10
 _EPSILON_S = 1e-6
 _KEEPALIVE = b": hopbase-keepalive"
 _COMPLETE = ("sse_terminal", "json_body")
-#: Ends of which a provider whose answer was complete cannot be the cause.
-_BLAMES_PROVIDER = (
-    None,
-    Reason.TRUNCATED,
-    Reason.NO_EVIDENCE,
-    Reason.PROVIDER_ERROR,
-    Reason.EVENT_TOO_LARGE,
-)
 _PRODUCED = (
     Reason.NO_EVIDENCE,
     Reason.PROVIDER_ERROR,
@@ -97,9 +89,14 @@ def _released(history: History, performances: list[Performance]) -> Iterator[str
     if record.reason is None:
         yield "released without a reason"
     last = performances[-1]
-    whole = last.played and last.ended and declared.completes(last.prompt, last.script)
-    if whole and declared.usage(last.prompt, last.script) is not None and record.reason in _BLAMES_PROVIDER:
-        yield f"released for {record.reason} although the provider sent everything"
+    ended_ms = dict((event, at_ms) for at_ms, event in record.timeline).get("ended")
+    if ended_ms is None or history.started_at is None:
+        # A release that its gateway had no part in.
+        return
+    whole = last.said_at is not None and last.said_at < history.started_at + ended_ms / 1000 - _EPSILON_S
+    whole = whole and declared.completes(last.prompt, last.script)
+    if whole and declared.usage(last.prompt, last.script) is not None:
+        yield f"released for {record.reason} although the provider had said everything"
 
 
 def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str]:
@@ -242,14 +239,15 @@ def _alive(history: History, response: Response) -> Iterator[str]:
             yield f"a keep-alive at {quiet[0]} where there is none"
         return
     limit_s = contract.keepalive_seconds + _EPSILON_S
-    before = history.started_at
+    # Silence counts from the hold, before which nothing may be said; a pause from the last byte, or the request.
+    heard, last = history.held_at, history.started_at
     for at, piece in response.pieces:
-        if before is not None and at - before > limit_s:
-            yield f"silent from {before:.3f} to {at:.3f}"
-        early = before is not None and at - before < contract.keepalive_seconds - _EPSILON_S
+        if heard is not None and at - heard > limit_s:
+            yield f"silent from {heard:.3f} to {at:.3f}"
+        early = last is not None and at - last < contract.keepalive_seconds - _EPSILON_S
         if early and contract.keepalive == "idle" and _is_keepalive(history, piece):
-            yield f"a keep-alive at {at:.3f}, {at - (before or 0):.3f} after the last byte"
-        before = at
+            yield f"a keep-alive at {at:.3f}, {at - (last or 0):.3f} after the last byte"
+        heard = last = at
 
 
 def _is_keepalive(history: History, piece: bytes) -> bool:

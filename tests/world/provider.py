@@ -17,7 +17,7 @@ from hoptrio.simulator.prompt import read_prompt
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.script import Script, parse_directive
 from hoptrio.simulator.server import serve
-from hoptrio.simulator.steps import End, Send
+from hoptrio.simulator.steps import Cut, End, Hang, Reset, Send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,9 @@ class Performance:
     prompt: Prompt
     script: Script
     raw: bytearray = field(default_factory=bytearray)
-    #: Every step was taken: nothing interrupted it.
-    played: bool = False
+    #: When everything that the script has to say was said.
+    said_at: float | None = None
+    #: The body ended by its framing.
     ended: bool = False
 
     @property
@@ -61,9 +62,10 @@ class Performance:
         for step in steps:
             if isinstance(step, Send):
                 self.raw += step.data
+            elif isinstance(step, End | Cut | Reset | Hang):
+                self.said_at = trio.current_time()
             yield step
             self.ended = self.ended or isinstance(step, End)
-        self.played = True
 
 
 class WorldProvider(SimulatedProvider):
