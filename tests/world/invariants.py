@@ -111,6 +111,10 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
         yield f"stalled after {took_s}, the limit is {stall_s}"
     if reason == Reason.DEADLINE and (took_s is None or took_s < history.contract.deadline_seconds - _EPSILON_S):
         yield f"deadline after {took_s}"
+    if history.performances and stall_s is not None and not history.disturbed:
+        silent_s = now - (history.performances[-1].sent_at or asked_at or now)
+        if silent_s > stall_s + 1:
+            yield f"not stalled after {silent_s} s of silence, the limit is {stall_s}"
     if took_s is not None and not history.disturbed and took_s > history.contract.deadline_seconds + 1:
         yield f"settled {took_s} after the dispatch"
 
