@@ -43,9 +43,11 @@ class Handler:
             await exchange.writer.respond(*face.refusal(error))
 
     def refuse(self, head: Head | None, error: errors.HoptrioError) -> Rendered:
-        """The answer to what never became a request: a head that is not HTTP, too large, or too slow."""
-        protocol = protocol_of(head.path, head.header_map) if head is not None else protocol_of("", {})
-        return Face(RULES[protocol], new_request_id()).refusal(error)
+        """The answer to what no handler answered: a head that is not HTTP, too large or too slow, or a bug of ours."""
+        path, headers = ("", {}) if head is None else (head.path, head.header_map)
+        face = Face(RULES[protocol_of(path, headers)], new_request_id())
+        face.extra += cors.allow(headers, self._gateway.cors_origins)
+        return face.refusal(error)
 
     async def _route(self, exchange: Exchange, face: Face) -> None:
         head = exchange.head
@@ -70,4 +72,4 @@ def new_request_id() -> str:
 def _refuse_websocket(head: Head) -> None:
     if head.header_map.get("upgrade", "").lower() == "websocket":
         raise errors.UpgradeRequired("The Responses WebSocket mode is not offered here; use HTTP.")
-    raise errors.MethodNotAllowed("/v1/responses takes POST.")
+    raise errors.MethodNotAllowed("/v1/responses takes POST.", ("POST",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import trio
 
 from hoptrio import errors
 from hoptrio.exchange.routes import Target, What
@@ -43,7 +44,14 @@ async def _answer(gateway: Gateway, exchange: Exchange, target: Target) -> tuple
 async def _ready(gateway: Gateway) -> tuple[int, bytes]:
     reachable = await gateway.ledger.ping()
     ready = reachable and not gateway.draining
-    state = {"ready": ready, "ledger": "ok" if reachable else "unreachable", "draining": gateway.draining}
+    state = {
+        "ready": ready,
+        "ledger": "ok" if reachable else "unreachable",
+        "draining": gateway.draining,
+        # What leaks would show in: both are back where they were once the clients have gone.
+        "streams": len(gateway.registry),
+        "tasks": trio.lowlevel.current_statistics().tasks_living,
+    }
     return (200 if ready else 503), _json(state)
 
 

@@ -7,13 +7,15 @@
             accept    dies first: no new connections
 
 A drain stops accepting and refuses new streams, waits for the running ones, then ends the rest by the contract's
-`shutdown` row; what is not even told by then is cut off. Every hold is resolved before the ledger closes.
+`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every hold
+is resolved before the ledger closes.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -56,7 +58,9 @@ async def serve(
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        orders = _Orders(signals)
         async with (
+            trio.open_nursery() as listening,
             open_ledger(config.ledger.url, owner=this_process()) as ledger,
             Upstream() as upstream,
             trio.open_nursery() as services,
@@ -82,10 +86,35 @@ async def serve(
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, sockets, tls, drained)
                 task_status.started([_url(each, tls) for each in sockets])
-                await _until_told(signals, gateway, reload)
-                await _drain(gateway, listener, drained, config.server.shutdown_grace_seconds)
+                listening.start_soon(orders.run, partial(_reload, gateway, reload))
+                await orders.stop()
+                await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
+            # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
+            listening.cancel_scope.cancel()
+
+
+class _Orders:
+    """What signals ask for: SIGHUP a reload until the first stop; SIGTERM and SIGINT to stop, and then to hurry."""
+
+    def __init__(self, signals: AsyncIterator[int]) -> None:
+        self._signals = signals
+        self._stops = trio.Semaphore(0)
+        self._stopping = False
+
+    async def run(self, reload: Callable[[], None]) -> None:
+        """Take signals until cancelled."""
+        async for number in self._signals:
+            if number != signal.SIGHUP:
+                self._stopping = True
+                self._stops.release()
+            elif not self._stopping:
+                reload()
+
+    async def stop(self) -> None:
+        """Wait for the next signal to stop."""
+        await self._stops.acquire()
 
 
 async def _serve_data(
@@ -104,16 +133,10 @@ def _url(listener: trio.SocketListener, tls: ssl.SSLContext | None) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-async def _until_told(signals: AsyncIterator[int], gateway: Gateway, reload: Callable[[], Config] | None) -> None:
-    async for number in signals:
-        if number != signal.SIGHUP:
-            return
-        if reload is not None:
-            _reload(gateway, reload)
-
-
-def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
-    """Take over what may change while running; a config with mistakes changes nothing."""
+def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
+    """Take over what may change while running; a config with mistakes, or that cannot be read, changes nothing."""
+    if reload is None:
+        return
     try:
         config = reload()
     except ConfigError as error:
@@ -128,13 +151,25 @@ def _reload(gateway: Gateway, reload: Callable[[], Config]) -> None:
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
-async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, grace_s: float) -> None:
+async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:
     gateway.draining = True
     listener.drain()
     log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
-    with trio.move_on_after(grace_s):
-        await drained.wait()
+    await _wait(drained, orders, grace_s)
     gateway.registry.stop_all(Reason.SHUTDOWN)
-    with trio.move_on_after(LAST_WORDS_S):
-        await drained.wait()
+    await _wait(drained, orders, LAST_WORDS_S)
     log.info("drained", streams=len(gateway.registry))
+
+
+async def _wait(drained: trio.Event, orders: _Orders, bound_s: float) -> None:
+    """Until all is drained, `bound_s` have passed, or the operator cannot wait."""
+    with trio.move_on_after(bound_s):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_hurry, orders, nursery.cancel_scope)
+            await drained.wait()
+            nursery.cancel_scope.cancel()
+
+
+async def _hurry(orders: _Orders, waiting: trio.CancelScope) -> None:
+    await orders.stop()
+    waiting.cancel()

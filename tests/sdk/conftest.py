@@ -1,8 +1,6 @@
-"""The server that the SDKs are run against.
+"""The gateway that the SDKs are run against: `hoptrio serve` in front of the simulated provider, default contract.
 
-The suite is written for a gateway under the default contract (a failure is an error event and then an abort). By
-itself it is run against the simulated provider, which is told to behave as the gateway would. ``HOPTRIO_SDK_BASE_URL``
-names a running gateway instead; everything that then differs is in `Gateway`.
+``HOPTRIO_SDK_BASE_URL`` names another one that runs already, with ``HOPTRIO_SDK_KEY`` and ``HOPTRIO_SDK_POOR_KEY``.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.deployment import Deployment, config_for, served
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
@@ -37,36 +36,16 @@ class Gateway:
     model: str
     #: By status: 400, 401, 402, 404, 429.
     refusals: dict[int, Refusal]
-    #: Prompts, by what happens: "error" and "cut" in the stream; keep-alives by protocol ("comment" or "blank").
+    #: Prompts, by what happens in the stream: "error", "failed" (Responses), "cut", "keepalive".
     prompts: dict[str, str]
 
     def refusal(self, status: int) -> Refusal:
         return self.refusals[status]
 
 
-def against_simulator(base_url: str) -> Gateway:
-    """The simulated provider, told to do what a gateway would make of its failures."""
-    key, model = "sk-simulated", "sim-small"
-    return Gateway(
-        base_url=base_url,
-        key=key,
-        model=model,
-        refusals={status: Refusal(key, model, f"sim: fail=status:{status}") for status in (400, 401, 402, 404, 429)},
-        prompts={
-            "error": "sim: events=5 pace=1ms fail=error@2 after=cut",
-            "failed": "sim: events=5 pace=1ms fail=failed@2 after=cut",
-            "cut": "sim: events=5 pace=1ms fail=error@2 after=cut",
-            "cut-responses": "sim: events=5 pace=1ms fail=failed@2 after=cut",
-            "keepalive": "sim: text=abcdef events=6 pace=1ms between=comment",
-            "keepalive-gemini": "sim: text=abcdef events=6 pace=1ms between=blank",
-        },
-    )
-
-
-def against_gateway(base_url: str) -> Gateway:
-    """A gateway in front of the simulated provider, with a keep-alive far below 100 ms, and a key without balance."""
-    key, model = os.environ.get("HOPTRIO_SDK_KEY", "sk-hoptrio-demo"), "sim-small"
-    poor = os.environ.get("HOPTRIO_SDK_POOR_KEY", "")
+def describe(base_url: str, key: str, poor: str) -> Gateway:
+    """A gateway in front of the simulated provider that keeps alive after 100 ms; `poor` is a key without a balance."""
+    model = "sim-small"
     return Gateway(
         base_url=base_url,
         key=key,
@@ -82,19 +61,23 @@ def against_gateway(base_url: str) -> Gateway:
             "error": "sim: events=5 pace=1ms fail=error@2",
             "failed": "sim: events=5 pace=1ms fail=failed@2",
             "cut": "sim: events=5 pace=1ms fail=cut@2",
-            "cut-responses": "sim: events=5 pace=1ms fail=cut@2",
-            "keepalive": "sim: text=abcdef events=6 pace=100ms",
-            "keepalive-gemini": "sim: text=abcdef events=6 pace=100ms",
+            "keepalive": "sim: text=abcdef events=6 pace=250ms",
         },
     )
 
 
 @pytest.fixture(scope="session")
-def gateway() -> Iterator[Gateway]:
-    """The server under test."""
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """The gateway under test."""
     given = os.environ.get("HOPTRIO_SDK_BASE_URL")
     if given:
-        yield against_gateway(given)
+        key, poor = os.environ.get("HOPTRIO_SDK_KEY", "sk-hoptrio-demo"), os.environ.get("HOPTRIO_SDK_POOR_KEY", "")
+        yield describe(given, key, poor)
         return
-    with simulator() as base_url:
-        yield against_simulator(base_url)
+    with simulator() as provider:
+        config = config_for(provider)
+        config["contracts"]["test"]["keepalive_seconds"] = 0.1
+        deployment = Deployment(tmp_path_factory.mktemp("gateway"), config)
+        key, poor = deployment.add_account("rich"), deployment.add_account("poor", "0")
+        with served(deployment) as server:
+            yield describe(server.url, key, poor)

@@ -108,6 +108,7 @@ def test_keepalives_between_events(client, gateway):
         assert stream.get_final_text() == "abcdef"
 
 
+@pytest.mark.xfail(reason="tokens are not counted yet (README, what is not there yet)", raises=anthropic.NotFoundError)
 def test_tokens_are_counted(client, gateway):
     talk = asked(gateway, "12345678")
     counted = client.messages.count_tokens(model=talk["model"], messages=talk["messages"])

@@ -101,5 +101,5 @@ def test_failure_in_the_stream(client, gateway, how):
 
 
 def test_keepalives_between_events(client, gateway):
-    chunks = list(streamed(client, gateway, gateway.prompts["keepalive-gemini"]))
+    chunks = list(streamed(client, gateway, gateway.prompts["keepalive"]))
     assert "".join(map(visible, chunks)) == "abcdef"

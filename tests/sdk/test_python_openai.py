@@ -164,7 +164,7 @@ def test_responses_error_before_the_stream(gateway, status, expected):
     assert raised.value.status_code == status
 
 
-@pytest.mark.parametrize("how", ["failed", "cut-responses"])
+@pytest.mark.parametrize("how", ["failed", "cut"])
 def test_responses_failure_in_the_stream(client, gateway, how):
     events = []
     with pytest.raises(openai.APIConnectionError):

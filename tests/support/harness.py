@@ -85,6 +85,10 @@ class Harness:
     def connect(self) -> Client:
         """A new client connection."""
         ours, theirs = trio.testing.memory_stream_pair()
+        return self.attach(ours, theirs)
+
+    def attach(self, ours: trio.abc.Stream, theirs: trio.abc.Stream) -> Client:
+        """A client on `ours`, whose other end is served."""
         self.connections.start_soon(self._serve, theirs)
         return Client(ours)
 
@@ -101,9 +105,10 @@ class Harness:
         path: str | None = None,
         secret: str | None = None,
         headers: dict[str, str] | None = None,
+        client: Client | None = None,
     ) -> Client:
-        """Connect and send one call; read it with `Client.read`."""
-        client = self.connect()
+        """Connect, or take `client`, and send one call; read it with `Client.read`."""
+        client = client or self.connect()
         raw = body if isinstance(body, bytes) else json.dumps(BODIES[kind] if body is None else body).encode()
         lines = {"host": "x", "authorization": f"Bearer {secret or self.secret}", "content-length": str(len(raw))}
         head = "".join(f"{name}: {value}\r\n" for name, value in (lines | (headers or {})).items())

@@ -70,7 +70,7 @@ for (const how of ["error", "cut"]) {
 }
 
 test("keep-alives between events", async () => {
-  const { kept, error } = await collect(streamed(gateway.prompts["keepalive-gemini"]));
+  const { kept, error } = await collect(streamed(gateway.prompts.keepalive));
   assert.equal(error, null);
   assert.equal(textOf(kept), "abcdef");
 });

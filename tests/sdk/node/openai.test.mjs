@@ -130,7 +130,7 @@ test("responses: the stream helper", async () => {
   assert.equal(answer.usage.output_tokens, 12);
 });
 
-for (const how of ["failed", "cut-responses"]) {
+for (const how of ["failed", "cut"]) {
   test(`responses: a failure in the stream (${how})`, async () => {
     const stream = client.responses.create({ model, input: gateway.prompts[how], stream: true });
     const { kept, error } = await collect(stream);

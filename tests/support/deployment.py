@@ -1,0 +1,219 @@
+"""A gateway as an operator runs it: a config file, `hoptrio serve` in a process of its own, commands beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Deployment", "Server", "as_records", "as_toml", "config_for", "served"]
+
+READY_S = 20.0
+ROOT = Path(__file__).resolve().parents[2]
+HOPTRIO = [sys.executable, "-m", "hoptrio"]
+
+
+def config_for(provider: str) -> dict[str, Any]:
+    """A config whose one channel is the simulated provider at this base URL; tests change what they need."""
+    return {
+        "server": {"listen": "127.0.0.1:0", "contract": "test"},
+        "control": {"listen": "127.0.0.1:0"},
+        "ledger": {"url": "sqlite:///hoptrio.db"},
+        "contracts": {"test": {"preset": "hoptrio"}},
+        "models": {
+            "sim-small": {
+                "input": "0.50",
+                "output": "2.00",
+                "max_input_tokens": 200_000,
+                "max_output_tokens": 8_192,
+            }
+        },
+        "channels": {
+            "simulated": {
+                "protocols": ["chat", "responses", "messages", "gemini"],
+                "base_url": {
+                    "chat": f"{provider}/v1",
+                    "responses": f"{provider}/v1",
+                    "messages": provider,
+                    "gemini": provider,
+                },
+                "api_key": "sk-provider",
+                "models": ["sim-small"],
+            }
+        },
+    }
+
+
+def as_toml(config: dict[str, Any]) -> str:
+    """The config as TOML: tables two levels deep, everything below them inline."""
+    lines = []
+    for name, table in config.items():
+        lines += [f"[{name}]", *(f"{json.dumps(key)} = {_inline(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_inline(member)}" for key, member in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)
+
+
+class Deployment:
+    """A directory with a config and a database."""
+
+    def __init__(self, directory: Path, config: dict[str, Any]) -> None:
+        self.directory = directory
+        self.config = config
+        self.write_config()
+
+    def write_config(self) -> None:
+        """Save `config`, changed or not."""
+        self.path.write_text(as_toml(self.config))
+
+    @property
+    def path(self) -> Path:
+        """The config file."""
+        return self.directory / "hoptrio.toml"
+
+    @property
+    def database(self) -> Path:
+        """The ledger."""
+        return self.directory / "hoptrio.db"
+
+    def command(self, *arguments: str, check: bool = True) -> Any:
+        """Run a command of the command line with ``--json``; what it printed."""
+        run = subprocess.run(
+            [*HOPTRIO, *arguments, "--json"],
+            cwd=self.directory,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        if check and run.returncode != 0:
+            raise AssertionError(f"hoptrio {' '.join(arguments)}: {run.returncode}\n{run.stdout}{run.stderr}")
+        return json.loads(run.stdout)
+
+    def add_account(self, name: str, deposit: str = "1000") -> str:
+        """An account with a balance; the secret of its key."""
+        self.command("account", "create", name, "--deposit", deposit)
+        return str(self.command("key", "create", "--account", name)["secret"])
+
+    def balance(self, name: str) -> tuple[str, str]:
+        """(balance, held) of an account."""
+        shown = self.command("account", "show", name)
+        return shown["balance"], shown["held"]
+
+    def audit(self) -> dict[str, Any]:
+        """What ``ledger audit`` says; it is never a failure of the command alone."""
+        report: dict[str, Any] = self.command("ledger", "audit", check=False)
+        return report
+
+
+def as_records(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """Every request the ledger knows (up to the command's limit), by id."""
+    return {record["id"]: record for record in deployment.command("request", "list", "--limit", "10000")}
+
+
+class Server:
+    """A running `hoptrio serve`. Its log is in `log`, complete once it has ended."""
+
+    def __init__(self, argv: list[str], directory: Path, *, preexec: Any = None) -> None:
+        self.log_path = directory / "log"
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*HOPTRIO, *argv],
+                cwd=directory,
+                env=_environment(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=preexec,
+            )
+        self.url = self._await_ready()
+
+    def _await_ready(self) -> str:
+        assert self.process.stdout is not None
+        alarm = threading.Timer(READY_S, self.process.kill)
+        alarm.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            alarm.cancel()
+        if not line:
+            self.stop(signal.SIGKILL)
+            raise RuntimeError(f"it did not get ready:\n{self.log}")
+        return str(json.loads(line)["listen"][0])
+
+    @property
+    def pid(self) -> int:
+        """The gateway's own process."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self.log_path.read_text()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        url = httpx.URL(self.url)
+        assert url.port is not None
+        return url.host, url.port
+
+    def ready(self) -> tuple[int, dict[str, Any]]:
+        """The status and body of ``/readyz``."""
+        answer = httpx.get(f"{self.url}/readyz", timeout=10)
+        return answer.status_code, answer.json()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status."""
+        return self.process.wait(timeout_s)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, *, timeout_s: float = 20.0) -> int:
+        """End it, by force if it does not end in time; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return self.process.returncode
+
+
+def _environment() -> dict[str, str]:
+    """The project is run from where it lies, installed or not."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONPATH": path}
+
+
+@contextmanager
+def served(deployment: Deployment, *, preexec: Any = None) -> Iterator[Server]:
+    """`hoptrio serve` until the block ends."""
+    server = Server(["serve", "--json"], deployment.directory, preexec=preexec)
+    try:
+        yield server
+    finally:
+        server.stop()
