@@ -69,7 +69,8 @@ def _complete(history: History, performances: list[Performance]) -> Iterator[str
         return
     prompt, script = performances[-1].prompt, performances[-1].script
     usage = declared.usage(prompt, script)
-    if usage is None or not declared.completes(prompt, script):
+    said = performances[-1].said_at is not None
+    if usage is None or not declared.completes(prompt, script, said=said):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
     if record.reason is not None:
