@@ -69,8 +69,7 @@ def _complete(history: History, performances: list[Performance]) -> Iterator[str
         return
     prompt, script = performances[-1].prompt, performances[-1].script
     usage = declared.usage(prompt, script)
-    said = performances[-1].said_at is not None
-    if usage is None or not declared.completes(prompt, script, said=said):
+    if usage is None or not declared.completes(prompt, script, said=_said(history)):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
     if record.reason is not None:
@@ -90,14 +89,19 @@ def _released(history: History, performances: list[Performance]) -> Iterator[str
     if record.reason is None:
         yield "released without a reason"
     last = performances[-1]
-    ended_ms = dict((event, at_ms) for at_ms, event in record.timeline).get("ended")
-    if ended_ms is None or history.started_at is None:
-        # A release that its gateway had no part in.
-        return
-    whole = last.said_at is not None and last.said_at < history.started_at + ended_ms / 1000 - _EPSILON_S
-    whole = whole and declared.completes(last.prompt, last.script)
+    whole = _said(history) and declared.completes(last.prompt, last.script)
     if whole and declared.usage(last.prompt, last.script) is not None:
         yield f"released for {record.reason} although the provider had said everything"
+
+
+def _said(history: History) -> bool:
+    """Whether the provider had said everything before the gateway stopped listening."""
+    record, said_at = history.record, history.performances[-1].said_at
+    ended_ms = dict((event, at_ms) for at_ms, event in record.timeline).get("ended") if record else None
+    if ended_ms is None or said_at is None or history.started_at is None:
+        # An end that the gateway had no part in has no such moment.
+        return False
+    return said_at < history.started_at + ended_ms / 1000 - _EPSILON_S
 
 
 def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str]:
