@@ -7,8 +7,8 @@
             accept    dies first: no new connections
 
 A drain stops accepting and refuses new streams, waits for the running ones, then ends the rest by the contract's
-`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every hold
-is resolved before the ledger closes.
+`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every
+hold is resolved before the ledger closes.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ async def _crowd(server: Server, secrets: dict[str, str], seed: int, at_once: in
 async def resolved(deployment: Deployment) -> None:
     """Wait until nothing is held; a test fails where that takes longer than the sweep may."""
     with trio.fail_after(RESOLVED_S + 2):
-        while await trio.to_thread.run_sync(held, deployment):
+        while await trio.to_thread.run_sync(held, deployment):  # noqa: ASYNC110 - another process is asked
             await trio.sleep(0.1)
 
 

@@ -40,7 +40,8 @@ def gateway(tmp_path_factory):
     with simulator("--replay", str(CORPUS)) as url:
         channel = f'[channels.replay]\nprotocols = {list(PROTOCOLS)}\nbase_url = "{url}"\napi_key = "k"\n'
         with serving(
-            tmp_path_factory.mktemp("serve"), f'{models}{channel}models = [{names}]\nroute = "dedicated"\naccounts = ["acme"]\n'
+            tmp_path_factory.mktemp("serve"),
+            f'{models}{channel}models = [{names}]\nroute = "dedicated"\naccounts = ["acme"]\n',
         ) as it:
             yield it
 
