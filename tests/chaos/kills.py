@@ -53,6 +53,7 @@ async def _round(deployment: Deployment, secrets: dict[str, str], after_s: float
     with served(deployment) as server:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_crowd, server, secrets, seed, at_once, sights)
+            await _under_way(server, at_once // 2)
             await trio.sleep(after_s)
             server.stop(signal.SIGKILL)
             nursery.cancel_scope.deadline = trio.current_time() + 1
@@ -74,6 +75,13 @@ async def _round(deployment: Deployment, secrets: dict[str, str], after_s: float
 async def _crowd(server: Server, secrets: dict[str, str], seed: int, at_once: int, sights: list[Sight]) -> None:
     crowd = list(visits(seed, 10 * at_once))
     await visit_all(server.address, crowd, secrets, model=MODEL, at_once=at_once, done=sights.append)
+
+
+async def _under_way(server: Server, count: int) -> None:
+    """Wait until `count` streams run: a slow machine's random moment must not fall before the first."""
+    with trio.fail_after(20):
+        while (await trio.to_thread.run_sync(server.ready))[1]["streams"] < count:  # noqa: ASYNC110 - another process is asked
+            await trio.sleep(0.02)
 
 
 async def resolved(deployment: Deployment) -> None:

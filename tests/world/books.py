@@ -16,11 +16,14 @@ from hoptrio.ledger.store import StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from random import Random
 
     from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.operations import Operation
 
 _NANOS = 10**9
+#: How often a commit meets another process's and is tried again a moment later, so that it takes time as a disk does.
+_BUSY = 0.2
 
 
 class Books:
@@ -119,9 +122,10 @@ class Door:
 
     inline = True
 
-    def __init__(self, store: MemoryStore, books: Books) -> None:
+    def __init__(self, store: MemoryStore, books: Books, rng: Random) -> None:
         self._store = store
         self._books = books
+        self._rng = rng
         #: The process was killed: nothing of it arrives any more.
         self.dead = False
         #: Commits arrive, their answers do not.
@@ -137,7 +141,7 @@ class Door:
     def apply(self, operations: Sequence[Operation]) -> list[Any]:
         if self.dead:
             raise StoreUnavailable("the process is dead")
-        if self.locked:
+        if self.locked or self._rng.random() < _BUSY:
             raise StoreUnavailable("locked", busy=True)
         answers = self._store.apply(operations)
         self._books.applied(operations, answers)

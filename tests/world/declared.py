@@ -40,8 +40,8 @@ class Usage(NamedTuple):
         return -(-millionths // _MILLION)
 
 
-def completes(prompt: Prompt, script: Script) -> bool:
-    """Whether the provider, if nobody interrupts it, sends everything that makes its answer complete."""
+def completes(prompt: Prompt, script: Script, *, said: bool = True) -> bool:
+    """Whether what the provider sends makes its answer complete; `said` = it was not interrupted."""
     kind, when = script.fail.kind, _moment(prompt, script)
     if "gzip-unlabelled" in script.wire:
         return False
@@ -57,7 +57,7 @@ def completes(prompt: Prompt, script: Script) -> bool:
         return prompt.protocol is Protocol.CHAT
     if kind in _ERRORS:
         # Gemini's last event is only known as such by what follows; a stray line that is cut off is no event.
-        unsaid = kind == "stray-error" and script.after in ("cut", "reset")
+        unsaid = not said or (kind == "stray-error" and script.after in ("cut", "reset"))
         return when == "done" and (prompt.protocol is not Protocol.GEMINI or unsaid)
     # The end of a body that only the close delimits is clean however it comes (a memory stream knows no reset).
     clean = kind == "end" or ("close" in script.wire and kind in ("cut", "reset", "inside"))

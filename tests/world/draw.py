@@ -247,7 +247,7 @@ def _draw_counts(rng: Random, pairs: dict[str, Any]) -> None:
 
 def _draw_failure(rng: Random, pairs: dict[str, Any], protocol: str) -> None:
     chance = rng.random()
-    moment = rng.choice(("0", "open", "1", "2", "4", "end", "done"))
+    moment = rng.choice(("0", "open", "1", "2", "4", "end", "done", "done"))
     if chance < 0.06:
         pairs["fail"] = f"status:{rng.choice(_STATUSES)}"
         if rng.random() < 0.3:

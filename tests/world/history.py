@@ -28,6 +28,7 @@ class History:
     hold: Hold | None = None
     prices: str = ""
     record: RequestRecord | None = None
+    held_at: float | None = None
     resolved_at: float | None = None
     #: A settlement was delayed by the ledger, or the process that ran it was killed: the client may be told less.
     disturbed: bool = False
@@ -52,7 +53,7 @@ class History:
         lines += [f"  {at:12.3f} {text}" for at, text in self.events]
         lines.append(f"  record: {self.record}")
         for each in self.performances:
-            lines.append(f"  provider sent: {bytes(each.raw[-1500:])!r} played={each.played} {each.seen.outcome}")
+            lines.append(f"  provider sent: {bytes(each.raw[-1500:])!r} said at {each.said_at} {each.seen.outcome}")
         for response in self.responses:
             lines.append(f"  client got: {response.status} clean={response.clean} {response.body[-1500:]!r}")
         return "\n".join(lines)

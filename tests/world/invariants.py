@@ -27,14 +27,6 @@ LAST_S = 60 + 10 + 10
 _EPSILON_S = 1e-6
 _KEEPALIVE = b": hopbase-keepalive"
 _COMPLETE = ("sse_terminal", "json_body")
-#: Ends of which a provider whose answer was complete cannot be the cause.
-_BLAMES_PROVIDER = (
-    None,
-    Reason.TRUNCATED,
-    Reason.NO_EVIDENCE,
-    Reason.PROVIDER_ERROR,
-    Reason.EVENT_TOO_LARGE,
-)
 _PRODUCED = (
     Reason.NO_EVIDENCE,
     Reason.PROVIDER_ERROR,
@@ -77,7 +69,7 @@ def _complete(history: History, performances: list[Performance]) -> Iterator[str
         return
     prompt, script = performances[-1].prompt, performances[-1].script
     usage = declared.usage(prompt, script)
-    if usage is None or not declared.completes(prompt, script):
+    if usage is None or not declared.completes(prompt, script, said=_said(history)):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
     if record.reason is not None:
@@ -97,9 +89,19 @@ def _released(history: History, performances: list[Performance]) -> Iterator[str
     if record.reason is None:
         yield "released without a reason"
     last = performances[-1]
-    whole = last.played and last.ended and declared.completes(last.prompt, last.script)
-    if whole and declared.usage(last.prompt, last.script) is not None and record.reason in _BLAMES_PROVIDER:
-        yield f"released for {record.reason} although the provider sent everything"
+    whole = _said(history) and declared.completes(last.prompt, last.script)
+    if whole and declared.usage(last.prompt, last.script) is not None:
+        yield f"released for {record.reason} although the provider had said everything"
+
+
+def _said(history: History) -> bool:
+    """Whether the provider had said everything before the gateway stopped listening."""
+    record, said_at = history.record, history.performances[-1].said_at
+    ended_ms = dict((event, at_ms) for at_ms, event in record.timeline).get("ended") if record else None
+    if ended_ms is None or said_at is None or history.started_at is None:
+        # An end that the gateway had no part in has no such moment.
+        return False
+    return said_at < history.started_at + ended_ms / 1000 - _EPSILON_S
 
 
 def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str]:
@@ -114,6 +116,10 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
         yield f"stalled after {took_s}, the limit is {stall_s}"
     if reason == Reason.DEADLINE and (took_s is None or took_s < history.contract.deadline_seconds - _EPSILON_S):
         yield f"deadline after {took_s}"
+    if history.performances and stall_s is not None and not history.disturbed:
+        silent_s = now - (history.performances[-1].sent_at or asked_at or now)
+        if silent_s > stall_s + 1:
+            yield f"not stalled after {silent_s} s of silence, the limit is {stall_s}"
     if took_s is not None and not history.disturbed and took_s > history.contract.deadline_seconds + 1:
         yield f"settled {took_s} after the dispatch"
 
@@ -242,14 +248,15 @@ def _alive(history: History, response: Response) -> Iterator[str]:
             yield f"a keep-alive at {quiet[0]} where there is none"
         return
     limit_s = contract.keepalive_seconds + _EPSILON_S
-    before = history.started_at
+    # Silence counts from the hold, before which nothing may be said; a pause from the last byte, or the request.
+    heard, last = history.held_at, history.started_at
     for at, piece in response.pieces:
-        if before is not None and at - before > limit_s:
-            yield f"silent from {before:.3f} to {at:.3f}"
-        early = before is not None and at - before < contract.keepalive_seconds - _EPSILON_S
+        if heard is not None and at - heard > limit_s:
+            yield f"silent from {heard:.3f} to {at:.3f}"
+        early = last is not None and at - last < contract.keepalive_seconds - _EPSILON_S
         if early and contract.keepalive == "idle" and _is_keepalive(history, piece):
-            yield f"a keep-alive at {at:.3f}, {at - (before or 0):.3f} after the last byte"
-        before = at
+            yield f"a keep-alive at {at:.3f}, {at - (last or 0):.3f} after the last byte"
+        heard = last = at
 
 
 def _is_keepalive(history: History, piece: bytes) -> bool:

@@ -17,7 +17,7 @@ from hoptrio.simulator.prompt import read_prompt
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.script import Script, parse_directive
 from hoptrio.simulator.server import serve
-from hoptrio.simulator.steps import End, Send
+from hoptrio.simulator.steps import Cut, End, Hang, Head, Reset, Send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,11 @@ class Performance:
     prompt: Prompt
     script: Script
     raw: bytearray = field(default_factory=bytearray)
-    #: Every step was taken: nothing interrupted it.
-    played: bool = False
+    #: When something was sent last.
+    sent_at: float | None = None
+    #: When everything that the script has to say was said.
+    said_at: float | None = None
+    #: The body ended by its framing.
     ended: bool = False
 
     @property
@@ -59,11 +62,14 @@ class Performance:
     def watched(self, steps: Steps) -> Steps:
         """The same steps, noted as they are taken."""
         for step in steps:
+            if isinstance(step, Send | Head):
+                self.sent_at = trio.current_time()
             if isinstance(step, Send):
                 self.raw += step.data
+            elif isinstance(step, End | Cut | Reset | Hang):
+                self.said_at = trio.current_time()
             yield step
             self.ended = self.ended or isinstance(step, End)
-        self.played = True
 
 
 class WorldProvider(SimulatedProvider):

@@ -151,7 +151,8 @@ class World:
         self._books = Books(
             self._store, broken=self._hold_broke, placed=self._hold_placed, resolved=self._hold_resolved
         )
-        self._door = Door(self._store, self._books)
+        self._door_rng = random.Random(seed + 3)
+        self._door = Door(self._store, self._books, self._door_rng)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class World:
         while self._store.outage is not None:  # noqa: ASYNC110 - in virtual time a poll costs nothing
             await trio.sleep(0.5)
         self._processes += 1
-        door = self._door = Door(self._store, self._books)
+        door = self._door = Door(self._store, self._books, self._door_rng)
         async with memory_ledger(door, owner=f"process {self._processes}", now_ms=_now_ms) as ledger:  # type: ignore[arg-type]
             if not self._keys:
                 await self._open_accounts(ledger)
@@ -219,6 +220,7 @@ class World:
         else:
             await self._drain(process, rng.choice((0.0, 5.0, 60.0, 600.0)))
         process.nursery.cancel_scope.cancel()
+        await self._nothing_left(process)
 
     async def _drain(self, process: Process, grace_s: float) -> None:
         """As service.run does."""
@@ -238,21 +240,27 @@ class World:
             await trio.sleep(0.1)
 
     async def _last_streams(self, process: Process) -> None:
-        """No client is left: every stream ends on its own, and nothing of any remains."""
-        with trio.move_on_after(2000) as late:
-            await self._quiet(process)
-        self._demand(not late.cancelled_caught, f"{len(process.nursery.child_tasks)} connections never end")
+        """No client is left: every stream ends on its own; then the last audit."""
+        await self._nothing_left(process)
         self._operators.cancel()
         self._store.outage, self._door.deaf, self._door.locked = None, False, False
         await trio.sleep(80)
+        self._ended_at = trio.current_time()
+        self._report = await process.ledger.audit()
+
+    async def _nothing_left(self, process: Process) -> None:
+        """Every connection of a process ends, and then nothing of any stream remains."""
+        with trio.move_on_after(2000) as late:
+            await self._quiet(process)
+        self._demand(not late.cancelled_caught, f"{len(process.nursery.child_tasks)} connections never end")
+        # The rest of a provider's body is read in the background, for at most a second.
+        await trio.sleep(2)
         gateway = process.gateway
         self._demand(len(gateway.registry) == 0, f"{len(gateway.registry)} streams are registered")
         self._demand(process.upstream.busy == 0, f"{process.upstream!r}")
         self._demand(process.backlogs.bytes == 0, f"{process.backlogs.bytes} bytes wait for nobody")
         busy = {name: count for name, count in gateway.load._running.items() if count}
         self._demand(not busy, f"channels still count streams: {busy}")
-        self._ended_at = trio.current_time()
-        self._report = await process.ledger.audit()
 
     def _gateway(self, ledger: Ledger, upstream: Upstream) -> Gateway:
         built = self._built
@@ -466,6 +474,7 @@ class World:
         if history.hold is not None:
             self._break(history, "two holds")
         history.hold = hold
+        history.held_at = trio.current_time()
         history.prices = hold.prices
         if hold.prices not in self._prices_since(history.started_at or 0.0, hold.request.model):
             self._break(history, "the pinned prices were never in force")
