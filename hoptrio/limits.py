@@ -161,6 +161,13 @@ LEASE_RENEW_S = 5.0
 #: Names of owners without open holds are forgotten a day after their last renewal.
 OWNER_KEPT_MS = 86_400_000
 SWEEP_S = 5.0
+#: Rows that an export has in memory.
+EXPORT_PAGE_ROWS = 1_000
+#: Records of requests forgotten in one commit, which holds and settlements wait for; the pause to the next one, and to
+#: the next round. A million rows take 20 minutes.
+PURGE_ROWS = 200
+PURGE_PAUSE_S = 0.25
+PURGE_EVERY_S = 3600.0
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

@@ -39,7 +39,7 @@ COMMANDS: dict[str, Lazy] = {
     "account": Lazy("account", "Accounts and balances."),
     "key": Lazy("key", "API keys."),
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
-    "ledger": Lazy("ledger", "Recompute every invariant of the ledger."),
+    "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),
 }
 #: Not for people: `hoptrio serve` starts its workers with it.

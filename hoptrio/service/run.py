@@ -2,7 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
-        services      lease and sweep of orphaned holds
+        services      lease and sweep of orphaned holds, retention
           connections every client connection and the streams on it
             accept    dies first: no new connections
 
@@ -29,6 +29,7 @@ from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
+from hoptrio.ledger.retention import keep
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.sockets import url_of
@@ -71,6 +72,7 @@ async def serve(
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
+            services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = Gateway(
                 ledger=ledger,
                 upstream=upstream,
