@@ -150,7 +150,7 @@ async def test_a_request_that_is_not_http_is_refused_without_quoting_it(kit, mem
 # -- compression -----------------------------------------------------------------------------------------------------
 
 
-GZIPPED = gzip.compress(EVENT)
+GZIPPED = gzip.compress(EVENT, mtime=0)
 
 
 def gzipped(*headers, body=GZIPPED):
