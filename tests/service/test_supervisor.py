@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 import pytest
 import trio
+import trustme
 
 from hoptrio.ledger.ledger import open_ledger
 from tests.support.running import simulator
@@ -31,6 +33,7 @@ CONFIG = """
 listen = "127.0.0.1:0"
 workers = {workers}
 shutdown_grace_seconds = {grace}
+{more}
 [ledger]
 url = "sqlite:///ledger.db"
 [models.m]
@@ -60,11 +63,11 @@ class Answer(NamedTuple):
 class Service:
     """``hoptrio serve`` in a directory of its own, with an account and a key."""
 
-    def __init__(self, folder: Path, provider: str, workers: int, grace: float, deposit_nanos: int) -> None:
+    def __init__(self, folder: Path, provider: str, workers: int, grace: float, more: str) -> None:
         self.folder, self.provider = folder, provider
         self.log = folder / "log"
-        self.write_config(workers, grace)
-        self.secret = trio.run(self._fill, deposit_nanos)
+        self.write_config(workers, grace, more)
+        self.secret = trio.run(self._fill)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "hoptrio", "serve", "--config", str(folder / "hoptrio.toml"), "--json"],
@@ -82,13 +85,13 @@ class Service:
             pytest.fail(self.log.read_text())
         [self.url] = json.loads(line)["listen"]
 
-    def write_config(self, workers: int, grace: float) -> None:
-        text = CONFIG.format(provider=self.provider, workers=workers, grace=grace)
+    def write_config(self, workers: int, grace: float, more: str = "") -> None:
+        text = CONFIG.format(provider=self.provider, workers=workers, grace=grace, more=more)
         (self.folder / "hoptrio.toml").write_text(text)
 
-    async def _fill(self, deposit_nanos: int) -> str:
+    async def _fill(self) -> str:
         async with open_ledger(f"sqlite:///{self.folder}/ledger.db") as ledger:
-            await ledger.create_account("acme", deposit_nanos)
+            await ledger.create_account("acme", 10**12)
             return (await ledger.create_key("acme"))[1]
 
     def workers(self) -> set[int]:
@@ -170,8 +173,8 @@ def eventually(true, seconds: float = 15.0) -> None:
 @pytest.fixture
 def serving(tmp_path, provider):
     @contextmanager
-    def serving(workers: int, *, grace: float = 10, deposit_nanos: int = 10**12):
-        service = Service(tmp_path, provider, workers, grace, deposit_nanos)
+    def serving(workers: int, *, grace: float = 10, more: str = ""):
+        service = Service(tmp_path, provider, workers, grace, more)
         before = service.root.children()
         try:
             yield service
@@ -267,6 +270,22 @@ def test_a_broken_config_changes_nothing(serving):
         eventually(lambda: service.log.read_text().count("worker started") == 3)
         eventually(lambda: len(service.workers() - {victim}) == 2)
         assert service.call().status == 200
+        assert service.stop() == 0
+
+
+def test_workers_speak_https(serving, tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "chain.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with serving(2, more='tls_certificate = "chain.pem"\ntls_key = "key.pem"') as service:
+        place = service.url.removeprefix("https://")
+        with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
+            connection.request("GET", "/readyz")
+            with connection.getresponse() as response:
+                assert json.load(response)["ready"] is True
         assert service.stop() == 0
 
 
