@@ -30,6 +30,7 @@ from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.heap import steady_heap
 from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
@@ -56,6 +57,7 @@ async def serve(
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
+    steady_heap()
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         orders = _Orders(signals)
