@@ -163,6 +163,6 @@ RETRY_AFTER_MAX_S = 60
 
 # -- process ---------------------------------------------------------------------------------------------------------
 
-#: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot path
-#: never maps.
+#: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot
+#: path never maps.
 HEAP_BLOCK_BYTES_MAX = 256 * KIB
