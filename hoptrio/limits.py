@@ -185,3 +185,9 @@ WORKER_STABLE_S = 10.0
 #: The grace of workers whose supervisor is gone: long enough to settle what is about to end, short enough that whoever
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
+
+# -- process ---------------------------------------------------------------------------------------------------------
+
+#: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot
+#: path never maps.
+HEAP_BLOCK_BYTES_MAX = 256 * KIB

@@ -31,6 +31,7 @@ from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.sockets import url_of
 from hoptrio.service.tls import server_context
@@ -62,6 +63,7 @@ async def serve(
 
     With `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those.
     """
+    steady_heap()
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))

@@ -379,11 +379,16 @@ def test_a_worker_that_ignores_sigterm_is_killed():
         assert "worker killed" in process.stderr.read()
 
 
-def test_a_worker_that_crashes_again_and_again_is_restarted_more_and_more_slowly():
-    with supervising(READY + "sys.exit(3)") as process:
+def test_a_worker_that_crashes_again_and_again_is_restarted_more_and_more_slowly(tmp_path):
+    flag = tmp_path / "crash"
+    with supervising(READY + f"while not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)") as process:
+        assert process.stdout.readline() == "ready\n"
+        flag.touch()
         found: list[float] = []
         while len(found) < 4:
-            found += map(float, re.findall(r"restart_s\D+([0-9.]+)", process.stderr.readline()))
+            line = process.stderr.readline()
+            assert line, "it has ended"
+            found += map(float, re.findall(r"restart_s\D+([0-9.]+)", line))
         process.terminate()
         assert process.wait(20) == 0
     assert found == [0.1, 0.2, 0.4, 0.8]
