@@ -1,7 +1,7 @@
 """The heap of a long-lived process: large buffers go back to the system when they are freed.
 
 glibc raises its mmap threshold to the largest block it ever freed (up to 32 MiB), and from then on bodies and backlogs
-of megabytes live in the heap, where one small block above them pins them. Measured over 5,000 streams with every failure
+of megabytes live in the heap, where one small block above them pins them. Measured over 5,000 streams with every fault
 and bodies up to 64 MiB: resident memory grew from 86 to 195 MiB with glibc's own rule, and from 83 to 92 MiB with the
 threshold fixed. Elsewhere than on glibc this does nothing.
 """

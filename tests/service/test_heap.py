@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-#: Frees one block of 24 MiB, which raises glibc's own threshold, then fills and frees 100 MiB with a small block on top.
+#: Frees a block of 24 MiB, which raises the threshold of glibc, then 100 MiB with a small block on each piece.
 PROGRAM = """
 import sys
 from hoptrio.service.heap import steady_heap
