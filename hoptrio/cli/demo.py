@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import tempfile
 from contextlib import ExitStack
 from functools import partial
@@ -13,9 +14,25 @@ import trio
 __all__ = ["demo"]
 
 
+def _loopback(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Its key is known to everybody, so the demo answers nobody but this machine."""
+    host = value.rpartition(":")[0].strip("[]")
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise click.BadParameter(f"{value!r} is not a loopback address; the demo listens on no other")
+    return value
+
+
 @click.command("demo")
-@click.option("--listen", default="127.0.0.1:8080", metavar="H:P", show_default=True, help="The data plane.")
-@click.option("--control", default="127.0.0.1:8081", metavar="H:P", show_default=True, help="The control plane.")
+@click.option(
+    "--listen", default="127.0.0.1:8080", metavar="H:P", show_default=True, callback=_loopback, help="The data plane."
+)
+@click.option(
+    "--control", default="127.0.0.1:8081", metavar="H:P", show_default=True, callback=_loopback, help="Kept for later."
+)
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where the database is; default: temporary.")
 def demo(listen: str, control: str, directory: Path | None) -> None:
     """A gateway on an embedded database, a simulated provider behind it, an account with a balance and a key."""

@@ -24,6 +24,7 @@ _ALIASES = {"service_tier": {"fast": "priority"}}
 #: Fields refused outright, with what a value must be for the request to pass all the same.
 CHAT: Mapping[str, tuple[object, ...]] = {
     "audio": (),
+    "background": (False,),
     # OpenRouter: other models, and what they cost; searches by the result.
     "models": ([],),
     "preset": (),
@@ -41,6 +42,7 @@ RESPONSES: Mapping[str, tuple[object, ...]] = {
     "plugins": ([],),
 }
 MESSAGES: Mapping[str, tuple[object, ...]] = {
+    "background": (False,),
     # Who is billed, which models answer, where it runs: none of it is told apart by the usage.
     "billing_policy": ({"type": "billing_policy", "bill_to": "self"},),
     "fallbacks": ([],),

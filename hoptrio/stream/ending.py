@@ -61,7 +61,7 @@ def _clean(failure: Failure, framing: Framing) -> bool:
 
 _ERRORS: dict[Reason, Callable[[], errors.HoptrioError]] = {
     Reason.NO_EVIDENCE: lambda: errors.UpstreamFailed("The provider's answer carried no usage, so it cannot be sold."),
-    Reason.NOT_DISPATCHED: lambda: errors.UpstreamFailed("The provider could not be reached."),
+    Reason.NOT_DISPATCHED: lambda: errors.UpstreamFailed("Nothing was sent: the client had closed its side."),
     Reason.PROVIDER_ERROR: lambda: errors.UpstreamFailed("The provider failed."),
     Reason.HEADER_TIMEOUT: lambda: errors.UpstreamTimeout("The provider did not begin to answer in time."),
     Reason.TRUNCATED: lambda: errors.UpstreamFailed("The provider's answer broke off before its end."),

@@ -435,3 +435,8 @@ def test_paths_start_from_the_directory_of_the_file(tmp_path: Path) -> None:
     assert config.path == path
     assert config.ledger.url == f"sqlite:///{tmp_path}/money.db"
     assert config.catalogue.channels["c"].ca_file == str(tmp_path / "ca.pem")
+
+
+def test_a_ledger_that_this_version_cannot_serve_from_is_warned_of():
+    built = build({"ledger": {"url": "postgresql://u@h/db"}})
+    assert [warning.key for warning in built.warnings] == ["ledger.url"]

@@ -171,6 +171,8 @@ UNSOLD = [
     ("chat", {"audio": {"voice": "x"}}, "audio"),
     ("chat", {"modalities": ["text", "audio"]}, "modalities"),
     ("chat", {"models": ["a", "b"]}, "models"),
+    ("chat", {"background": True}, "background"),
+    ("messages", {"background": True}, "background"),
     ("responses", {"service_tier": "priority"}, "service_tier"),
     ("responses", {"background": True}, "background"),
     ("responses", {"models": ["a"]}, "models"),

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from hoptrio.cli.demo import demo as demo_command
 
 CURL = shutil.which("curl")
 #: What the last event of each protocol's stream holds, in the order in which the lines are printed.
@@ -78,3 +81,11 @@ def test_an_address_that_is_taken_is_one_clear_line():
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("hoptrio: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--listen", "--control"])
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.com:80", ":80"])
+def test_it_listens_on_loopback_and_nowhere_else(option, address):
+    refused = CliRunner().invoke(demo_command, [option, address])
+    assert refused.exit_code == 2
+    assert "loopback" in refused.output
