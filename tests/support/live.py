@@ -62,14 +62,16 @@ def chat_request(secret: str, prompt: str) -> bytes:
 
 
 @asynccontextmanager
-async def live_streams(server: Server, secret: str, *, count: int, prompt: str) -> AsyncIterator[Live]:
-    """`count` streams that all run when the block begins; what is left of them at its end is cut off."""
+async def live_streams(
+    server: Server, secret: str, *, count: int, prompt: str, beside: int = 0
+) -> AsyncIterator[Live]:
+    """`count` streams that all run when the block begins, `beside` others; what is left at its end is cut off."""
     live = Live()
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             live.began()
             nursery.start_soon(_stream, server, chat_request(secret, prompt), live)
-        await running(server, count)
+        await running(server, count + beside)
         yield live
         nursery.cancel_scope.cancel()
 
