@@ -3,13 +3,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check format bench world chaos clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
 	@echo "make test    everything the tests need, then the tests (TEST_ARGS=... are passed on)"
 	@echo "make check   format, lint, types, layers and tidiness"
 	@echo "make format  mend what can be mended"
+	@echo "make bench   what a stream costs next to a byte relay (BENCH_ARGS=... are passed on)"
+	@echo "make world   100,000 simulated streams in virtual time (WORLD_ARGS=... are passed on)"
+	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 
 demo:
 	@scripts/setup demo
@@ -32,6 +35,18 @@ format:
 	@scripts/setup test
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+bench:
+	@scripts/setup test
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+world:
+	@scripts/setup test
+	$(BIN)/python -m tests.world --streams 100000 $(WORLD_ARGS)
+
+chaos:
+	@scripts/setup test
+	$(BIN)/python -m tests.chaos --streams 5000 $(CHAOS_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules

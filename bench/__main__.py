@@ -25,7 +25,7 @@ from bench.load import Load, Result, run
 from bench.process import Contestant, start
 
 GATEWAY_CORE = 0
-PACED = Load(streams=200, at_once=200, script="events=150 pace=35ms size=40", spread_s=0.035)
+PACED = Load(streams=200, at_once=200, script="events=400 pace=35ms size=40", spread_s=0.035)
 BURST = Load(streams=4, at_once=4, script="events=20000 pace=0 size=120")
 SHORT = Load(streams=2000, at_once=16, script="events=1 pace=0")
 IDLE = Load(streams=2000, at_once=2000, script="events=2 pace=25s", spread_s=4.0)

@@ -9,7 +9,10 @@ of ``protocols``; mapping a library's exception to one of these is the business 
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "BadRequest",
@@ -58,6 +61,8 @@ class HoptrioError(Exception):
     code: str = "internal_error"
     #: False: a retry of the same request cannot mend it, and SDKs are told so (``x-should-retry: false``).
     retryable: bool = False
+    #: Headers that HTTP itself demands with the status.
+    headers: tuple[tuple[str, str], ...] = ()
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class InvalidKey(HoptrioError):
     fault = Fault.CLIENT
     status = 401
     code = "invalid_api_key"
+    headers = (("www-authenticate", "Bearer"),)  # RFC 9110 section 15.5.2
 
 
 class InsufficientBalance(HoptrioError):
@@ -136,6 +142,10 @@ class MethodNotAllowed(HoptrioError):
     fault = Fault.CLIENT
     status = 405
     code = "method_not_allowed"
+
+    def __init__(self, message: str, allowed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.headers = (("allow", ", ".join(allowed)),)  # RFC 9110 section 15.5.6
 
 
 class BodyTooSlow(HoptrioError):
@@ -176,6 +186,7 @@ class UpgradeRequired(HoptrioError):
     fault = Fault.CLIENT
     status = 426
     code = "upgrade_not_supported"
+    headers = (("upgrade", "websocket"), ("connection", "upgrade"))  # RFC 9110 sections 7.8 and 15.5.22
 
 
 class LimitExceeded(HoptrioError):

@@ -160,3 +160,9 @@ OWNER_KEPT_MS = 86_400_000
 SWEEP_S = 5.0
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
+
+# -- process ---------------------------------------------------------------------------------------------------------
+
+#: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot
+#: path never maps.
+HEAP_BLOCK_BYTES_MAX = 256 * KIB

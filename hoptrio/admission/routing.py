@@ -71,16 +71,16 @@ def route(catalogue: Catalogue, load: Load, call: Call, key: ApiKey, *, pinned: 
 
 
 def _excluded(channel: Channel, load: Load, call: Call, key: ApiKey, pinned: str | None) -> str | None:
-    dedicated = channel.route == "dedicated"
-    open_to_all = not channel.accounts and not channel.keys
+    named = key.account.name in channel.accounts or key.id in channel.keys
+    restricted = bool(channel.accounts or channel.keys)
     if call.model not in channel.models:
         return "does not have the model"
     if call.protocol not in channel.base_urls:
         return f"does not speak {call.protocol}"
-    if dedicated and not (open_to_all or key.account.name in channel.accounts or key.id in channel.keys):
+    if restricted and not named:
         return "is dedicated to others"
-    if call.foreign_ids and not dedicated:
-        return "is shared, and the request names files that only a dedicated route can know"
+    if call.foreign_ids and not named:
+        return "is not dedicated to this account, and the request names files that only such a route can know"
     if pinned is not None and channel.name != pinned:
         return "did not produce the response that the request refers to"
     if load.running(channel.name) >= channel.max_streams:

@@ -24,6 +24,8 @@ def serve(invocation: Invocation, workers: int | None) -> None:
     config = invocation.config()
     if (workers or config.server.workers) > 1:
         raise Failed("more than one worker is not supported by this version")
+    if not config.ledger.url.startswith("sqlite:"):
+        raise Failed("the ledger is SQLite in this version")
     _run(config, invocation)
 
 

@@ -19,7 +19,7 @@ import trio
 from hoptrio import limits
 from hoptrio.downstream import closing
 from hoptrio.downstream.exchange import Exchange
-from hoptrio.downstream.head import Head, check_raw_head, find_head_end, make_head
+from hoptrio.downstream.head import Head, check_raw_head, find_head_end, make_head, sketch_head
 from hoptrio.downstream.wire import GONE, Wire
 from hoptrio.downstream.writer import ResponseWriter
 from hoptrio.errors import BadRequest, BodyTooSlow, HoptrioError, Internal
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "Refuse", "serve_connection"]
 
 Handler = Callable[[Exchange], Awaitable[None]]
-#: Renders an error met outside a handler: (the head if one was read, the error) -> status, headers, body.
+#: Renders an error met outside a handler: (the head or a sketch of it, if there is one, the error) -> status, headers,
+#: body.
 Refuse = Callable[[Head | None, HoptrioError], tuple[int, Sequence[tuple[bytes, bytes]], bytes]]
 
 _LOG = structlog.get_logger(__name__)
 _NOT_HTTP = "The request is not valid HTTP/1.1."
+#: A refused head is looked at this far for what it asked for.
+_SKETCH_BYTES = 4 * limits.KIB
 
 
 async def serve_connection(
@@ -59,7 +62,7 @@ async def serve_connection(
 
 
 class _Connection:
-    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_refuse", "_served", "_writer", "wire")
+    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_raw", "_refuse", "_served", "_writer", "wire")
 
     def __init__(
         self,
@@ -77,6 +80,8 @@ class _Connection:
         self._drain = drain
         self._nursery = nursery
         self._served = False
+        #: The head being judged, kept for the shape of its refusal.
+        self._raw = b""
         self._writer: ResponseWriter | None = None
 
     async def handshake(self) -> bool:
@@ -92,10 +97,12 @@ class _Connection:
     async def serve_one(self) -> bool:
         """Serve one request; True when another may follow on this connection."""
         protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES_MAX)
+        self._raw = b""
         try:
             head = await self._read_head(protocol)
         except HoptrioError as error:
-            await self._answer(self._new_writer(protocol, None), None, error)
+            sketch = sketch_head(self._raw or bytes(self.wire.inbox[:_SKETCH_BYTES]))
+            await self._answer(self._new_writer(protocol, None), sketch, error)
         else:
             if head is None:
                 return False
@@ -181,9 +188,9 @@ class _Connection:
                 del inbox[:2]
             end = find_head_end(inbox, searched)
             if end is not None:
-                raw = bytes(inbox[:end])
+                self._raw = bytes(inbox[:end])
                 del inbox[:end]
-                return raw
+                return self._raw
             searched = len(inbox)
             if not await self._receive():
                 return None

@@ -22,12 +22,14 @@ from hoptrio.errors import BadRequest, HeadTooLarge
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Head", "check_raw_head", "find_head_end", "make_head"]
+__all__ = ["Head", "check_raw_head", "find_head_end", "make_head", "sketch_head"]
 
 #: Where h11 would end a head: leniently, so that a head with bare LFs is found, and then refused, at once.
 _HEAD_END = re.compile(rb"\n\r?\n")
 #: Every byte a head may hold: visible ASCII, obs-text, SP, HTAB, CR and LF.
 _HEAD_BYTES = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), 0x09, 0x0D, 0x0A})
+#: The first line of a head as far as its target, however long or broken the rest is.
+_REQUEST_LINE = re.compile(rb"\s*(?P<method>[A-Z]{1,20}) (?P<target>/[!-~]{0,2000})")
 _LENGTH = b"\ncontent-length:"
 _CODING = b"\ntransfer-encoding:"
 _NO_QUERY: Mapping[str, str] = MappingProxyType({})
@@ -126,6 +128,20 @@ def make_head(
         http_version=b"1.0" if http_version == b"1.0" else b"1.1",
         peer=peer,
     )
+
+
+def sketch_head(raw: bytes) -> Head | None:
+    """As much of a refused head as its first line tells, so that the refusal can have the shape its caller reads.
+
+    Nothing may be served by it: it has no headers, and `raw` may be cut or ambiguous.
+    """
+    line = _REQUEST_LINE.match(raw)
+    if line is None:
+        return None
+    try:
+        return make_head(line["method"], line["target"], (), b"1.1", "")
+    except BadRequest:
+        return None
 
 
 def _by_name(pairs: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:

@@ -97,12 +97,19 @@ class Wire:
 
     def unsent_bytes(self) -> int:
         """Bytes in the kernel's send queue that the client has not acknowledged (SIOCOUTQ); 0 where it has no count."""
-        if self.sock is None or self.closed:
+        if self.closed or (descriptor := self._descriptor()) is None:
             return 0
         try:
-            return cast("int", struct.unpack("i", fcntl.ioctl(self.sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
+            return cast("int", struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0\0\0\0"))[0])
         except OSError:
             return 0
+
+    def _descriptor(self) -> int | None:
+        """Of the socket, under TLS too."""
+        if self.sock is not None:
+            return self.sock.fileno()
+        transport = self.stream.transport_stream if isinstance(self.stream, trio.SSLStream) else None
+        return transport.socket.fileno() if isinstance(transport, trio.SocketStream) else None
 
     async def send_eof(self) -> None:
         """Say that nothing more will come, if the transport can say it without closing."""

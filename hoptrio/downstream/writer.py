@@ -45,6 +45,7 @@ class ResponseWriter:
 
     __slots__ = (
         "_backlogs",
+        "_blocked_since",
         "_chunked",
         "_drain_scope",
         "_drain_state",
@@ -56,11 +57,11 @@ class ResponseWriter:
         "_http10",
         "_nursery",
         "_open",
+        "_unsent_bytes",
         "_waiting",
         "_waiting_max",
         "_watch_ended",
         "_watch_scope",
-        "blocked_since",
         "body_read",
         "close_delimited",
         "ended",
@@ -91,7 +92,9 @@ class ResponseWriter:
         self.half_closed = False
         self.gone = False
         self.last_write_at = trio.current_time()
-        self.blocked_since: float | None = None
+        self._blocked_since: float | None = None
+        #: What of it the kernel still had then.
+        self._unsent_bytes = 0
         #: Set by the exchange: bytes of an unread body would be taken for the next request.
         self.body_read = False
         #: The body's end is the connection's (HTTP/1.0).
@@ -113,6 +116,19 @@ class ResponseWriter:
         self._drained: trio.Event | None = None
         self._watch_scope: trio.CancelScope | None = None
         self._watch_ended: trio.Event | None = None
+
+    @property
+    def blocked_since(self) -> float | None:
+        """See `stream.ports.Writer`. A kernel reports room only once much of its queue is free, which takes a client
+        that reads slowly for minutes: what it took meanwhile is seen by the queue's length."""
+        if self._blocked_since is not None and self.wire.unsent_bytes() < self._unsent_bytes:
+            self._block()
+        return self._blocked_since
+
+    def _block(self) -> None:
+        """From now on the client is waited for."""
+        self._blocked_since = trio.current_time()
+        self._unsent_bytes = self.wire.unsent_bytes()
 
     async def ask_for_body(self) -> None:
         """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
@@ -177,18 +193,23 @@ class ResponseWriter:
         self._queue(data)
 
     def _queue(self, data: bytes) -> None:
-        if not self._waiting:
-            self._waiting_max = backlog_bytes_max(len(data))
+        if not self._lags():
+            self._waiting_max = backlog_bytes_max(len(self._waiting) + len(data))
         elif len(self._waiting) + len(data) > self._waiting_max:
             self.leave()
             return
         self._waiting += data
-        if self.blocked_since is None:
-            self.blocked_since = self.last_write_at
+        if self._blocked_since is None:
+            self._block()
         self._backlogs.add(self, len(data))
         if not self._draining and not self.gone:
             self._draining = True
             self._nursery.start_soon(self._drain)
+
+    def _lags(self) -> bool:
+        """Whether something waits that has had its turn to go: a head that was written a moment ago is not the
+        client's fault, and no reason to refuse it a large event."""
+        return bool(self._waiting) and (self._drain_scope is not None or len(self._waiting) > limits.READ_BYTES_MAX)
 
     async def _drain(self) -> None:
         """Empty the backlog. Runs at most once at a time; dropping the backlog ends it."""
@@ -210,7 +231,10 @@ class ResponseWriter:
             return
         del self._waiting[:size]
         self._backlogs.remove(self, size)
-        self.blocked_since = trio.current_time() if self._waiting else None
+        if self._waiting:
+            self._block()
+        else:
+            self._blocked_since = None
 
     def leave(self) -> None:
         """The client has left: drop the backlog and close its connection, at once where that is possible."""
@@ -293,7 +317,7 @@ class ResponseWriter:
         self._open = False
         self._backlogs.remove(self, len(self._waiting))
         self._waiting.clear()
-        self.blocked_since = None
+        self._blocked_since = None
         if self._drain_scope is not None:
             self._drain_scope.cancel()
 

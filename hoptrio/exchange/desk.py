@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
 from hoptrio import errors
+from hoptrio.contract import Reason
 from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from hoptrio.stream.outcome import Outcome
 
 __all__ = ["Desk", "refused_record"]
+
+log = structlog.get_logger("hoptrio.exchange")
 
 
 class Desk:
@@ -83,8 +87,13 @@ class Desk:
 
     async def settle(self, outcome: Outcome) -> bool:
         """Capture by the evidence, or release."""
-        resolved = await self._ledger.settle(self._resolution(outcome))
-        return resolved is not None
+        try:
+            resolution = self._resolution(outcome)
+        except Exception as error:
+            # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
+            log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
+            resolution = self._released(self._record, Reason.INTERNAL)
+        return await self._ledger.settle(resolution) is not None
 
     def _resolution(self, outcome: Outcome) -> Resolution:
         counted = None
@@ -107,8 +116,7 @@ class Desk:
             provider_ids=outcome.provider_ids,
         )
         if not judged.capture or counted is None:
-            released = msgspec.structs.replace(record, state="released", charge_nanos=0)
-            return Resolution(hold_id=self._hold_id, capture_nanos=None, request=released)
+            return self._released(record, outcome.reason)
         due = self._charge(counted)
         captured = msgspec.structs.replace(
             record,
@@ -118,6 +126,10 @@ class Desk:
             flags=due.flags,
         )
         return Resolution(hold_id=self._hold_id, capture_nanos=due.amount_nanos, request=captured)
+
+    def _released(self, record: RequestRecord, reason: Reason | None) -> Resolution:
+        released = msgspec.structs.replace(record, state="released", reason=reason, charge_nanos=0)
+        return Resolution(hold_id=self._hold_id, capture_nanos=None, request=released)
 
     def _charge(self, counted: Usage) -> Charge:
         model, quote = self._admitted.model, self._admitted.quote

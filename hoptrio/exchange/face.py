@@ -56,6 +56,7 @@ class Face:
     def refusal(self, error: HoptrioError) -> Rendered:
         """An error's status, head and body; SDKs are told what a retry cannot mend."""
         headers = list(self.json_headers())
+        headers += [(name.encode(), value.encode()) for name, value in error.headers]
         if not error.retryable:
             headers.append((b"x-should-retry", b"false"))
         if error.retry_after_s is not None:

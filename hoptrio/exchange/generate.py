@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from hoptrio import errors
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
-    from hoptrio.protocols.events import Call
+    from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
 
 __all__ = ["generate"]
@@ -33,11 +34,11 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
     head = exchange.head
     key = gateway.key_of(head)
-    call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
     contract = gateway.contract_of(key)
-    record = _record(gateway, exchange, face.request_id, key, call, contract)
+    record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
     try:
-        _check_room(gateway)
+        call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
+        record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
         admitted = admit(
             call,
             key,
@@ -47,6 +48,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             load=gateway.load,
             owner_of=gateway.ledger.owner_of,
         )
+        _check_room(gateway)
     except errors.HoptrioError as refusal:
         gateway.ledger.note(refused_record(record, refusal))
         raise
@@ -95,18 +97,19 @@ def _check_room(gateway: Gateway) -> None:
 
 
 def _record(
-    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, call: Call, contract: Contract
+    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
 ) -> RequestRecord:
+    """What is known before the body is read: a request that is refused for its shape is kept, too."""
     client_request_id = exchange.head.header_map.get("x-client-request-id")
     return RequestRecord(
         id=request_id,
         account_id=key.account.id,
         key_id=key.id,
         created_at_ms=gateway.ledger.now_ms(),
-        protocol=call.protocol,
-        model=call.model,
+        protocol=protocol,
+        model="",
         contract=contract.name,
-        stream=call.stream,
+        stream=False,
         client_request_id=None if client_request_id is None else client_request_id[:CLIENT_REQUEST_ID_MAX],
         state="running",
     )

@@ -68,10 +68,10 @@ def _models(gateway: Gateway, key: ApiKey, target: Target) -> bytes:
 def _model(gateway: Gateway, name: str) -> dict[str, Any]:
     model = gateway.catalogue.models[name]
     return {
-        "name": name,
+        "id": name,
+        "created": gateway.started_at_ms // 1000,
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
-        "created_at_ms": gateway.started_at_ms,
     }
 
 

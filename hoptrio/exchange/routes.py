@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,6 +45,9 @@ _EXACT: Mapping[str, tuple[What, Protocol]] = {
     "/readyz": (What.READY, Protocol.CHAT),
 }
 _GEMINI_VERBS = ("generateContent", "streamGenerateContent")
+_UNSERVED_VERBS = ("countTokens", "embedContent", "batchEmbedContents", "predict")
+#: Names of models may hold colons, too (``ft:gpt-5:acme``), so a colon alone does not make a path Google's.
+_GEMINI_CALL = re.compile(rf"/v1/(?:models|tunedModels)/.*:(?:{'|'.join(_GEMINI_VERBS + _UNSERVED_VERBS)})")
 
 
 def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
@@ -52,7 +56,7 @@ def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
         return Protocol.MESSAGES
     if path.startswith("/v1/responses"):
         return Protocol.RESPONSES
-    if path.startswith("/v1beta/") or (path.startswith("/v1/models/") and ":" in path) or "x-goog-api-key" in headers:
+    if path.startswith("/v1beta/") or _GEMINI_CALL.fullmatch(path) or "x-goog-api-key" in headers:
         return Protocol.GEMINI
     if "anthropic-version" in headers:
         return Protocol.MESSAGES
@@ -68,7 +72,7 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
         return target._replace(what=What.WEBSOCKET)
     allowed = ("POST",) if target.what is What.GENERATE else READ
     if method not in allowed:
-        raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.")
+        raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
     return target
 
 
@@ -87,6 +91,6 @@ def _match_model(rest: str, path: str, headers: Mapping[str, str]) -> Target | N
     name, colon, verb = rest.rpartition(":")
     if colon and verb in _GEMINI_VERBS:
         return Target(What.GENERATE, Protocol.GEMINI, name)
-    if verb.endswith(("countTokens", "embedContent", "batchEmbedContents", "predict")) and colon:
+    if colon and verb in _UNSERVED_VERBS:
         return None
     return Target(What.MODELS, protocol_of(path, headers), rest)

@@ -14,7 +14,17 @@ from hoptrio.limits import MODEL_NAME_CHARS_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["flag", "missing", "model_name", "objects", "optional_list", "optional_object", "required_list", "whole"]
+__all__ = [
+    "bounded_model",
+    "flag",
+    "missing",
+    "model_name",
+    "objects",
+    "optional_list",
+    "optional_object",
+    "required_list",
+    "whole",
+]
 
 _NAMES = {
     dict: "an object",
@@ -39,9 +49,14 @@ def model_name(body: dict[str, Any]) -> str:
         raise missing("model")
     if type(value) is not str:
         raise _wrong_type("model", "a string", value)
-    if not 0 < len(value) <= MODEL_NAME_CHARS_MAX:
+    return bounded_model(value)
+
+
+def bounded_model(name: str) -> str:
+    """A model's name, wherever in the request it stands."""
+    if not 0 < len(name) <= MODEL_NAME_CHARS_MAX:
         raise BadRequest(f"Invalid 'model': expected 1 to {MODEL_NAME_CHARS_MAX} characters.", param="model")
-    return value
+    return name
 
 
 def flag(body: dict[str, Any], name: str, param: str = "") -> bool:

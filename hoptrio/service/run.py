@@ -7,8 +7,8 @@
             accept    dies first: no new connections
 
 A drain stops accepting and refuses new streams, waits for the running ones, then ends the rest by the contract's
-`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every hold
-is resolved before the ledger closes.
+`shutdown` row; what is not even told by then is cut off. A second signal ends the grace, a third the telling. Every
+hold is resolved before the ledger closes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,16 @@ from hoptrio.config import ConfigError
 from hoptrio.contract import Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.heap import steady_heap
+from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable
 
     from hoptrio.config import Config
@@ -53,6 +57,7 @@ async def serve(
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
+    steady_heap()
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         orders = _Orders(signals)
@@ -74,13 +79,15 @@ async def serve(
                 currency=config.ledger.currency,
             )
             async with trio.open_nursery() as connections:
-                listener = Listener(gateway.handle, refuse=gateway.refuse)
+                handler = Handler(gateway)
+                listener = Listener(handler.handle, refuse=handler.refuse)
                 sockets = await trio.open_tcp_listeners(
                     config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
                 )
                 drained = trio.Event()
-                connections.start_soon(_serve_data, listener, sockets, drained)
-                task_status.started([_url(each) for each in sockets])
+                tls = server_context(config.server.tls_certificate, config.server.tls_key)
+                connections.start_soon(_serve_data, listener, sockets, tls, drained)
+                task_status.started([_url(each, tls) for each in sockets])
                 listening.start_soon(orders.run, partial(_reload, gateway, reload))
                 await orders.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
@@ -112,14 +119,20 @@ class _Orders:
         await self._stops.acquire()
 
 
-async def _serve_data(listener: Listener, sockets: list[trio.SocketListener], drained: trio.Event) -> None:
-    await listener.serve(sockets)
+async def _serve_data(
+    listener: Listener, sockets: list[trio.SocketListener], tls: ssl.SSLContext | None, drained: trio.Event
+) -> None:
+    # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
+    await listener.serve(
+        sockets if tls is None else [trio.SSLListener(each, tls, https_compatible=True) for each in sockets]
+    )
     drained.set()
 
 
-def _url(listener: trio.SocketListener) -> str:
+def _url(listener: trio.SocketListener, tls: ssl.SSLContext | None) -> str:
     host, port = listener.socket.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
@@ -135,12 +148,12 @@ def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
     gateway.contracts = config.contracts
     gateway.default_contract = config.server.contract
     gateway.cors_origins = config.server.cors_origins
+    gateway.max_streams = fit_streams(config.server.max_streams)
+    gateway.upstream.close_idle()
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
-async def _drain(
-    gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float
-) -> None:
+async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:
     gateway.draining = True
     listener.drain()
     log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())

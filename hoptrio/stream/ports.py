@@ -33,8 +33,10 @@ class Writer(Interface):
     gone: bool
     #: trio time of the last bytes handed over by `head` or `write`.
     last_write_at: float
-    #: trio time since when the backlog has been waiting with nothing taken by the client; None = nothing waits.
-    blocked_since: float | None
+
+    @property
+    def blocked_since(self) -> float | None:
+        """trio time since when the backlog has been waiting with nothing taken by the client; None = nothing waits."""
 
     def start(self, nursery: trio.Nursery) -> None:
         """Tasks that the response needs (watching the client, emptying the backlog) run in `nursery` from now on; the

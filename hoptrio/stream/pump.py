@@ -73,6 +73,8 @@ class EventPump:
         self._progressed = progressed
         self._note = note
         self._tail = b""
+        #: What is held back would be the terminal if nothing followed.
+        self._candidate = False
         self._partial = 0
         self._any = False
 
@@ -146,12 +148,12 @@ class EventPump:
         return self._partial > before
 
     def _hold_back(self, kind: Kind, wire: bytes, out: list[bytes]) -> None:
-        """A newer candidate for the terminal sets the older one free; error events are kept together."""
-        if kind is _TERMINAL and self._tail:
+        """Whatever comes behind a candidate for the terminal sets it free; error events are kept together."""
+        if self._candidate:
             out.append(self._tail)
-            self._tail = wire
-        else:
-            self._tail += wire
+            self._tail = b""
+        self._candidate = kind is _TERMINAL
+        self._tail += wire
         self._note("terminal" if kind is _TERMINAL else "provider_error")
 
     def _ended(self, end: BodyEnd) -> Ended:

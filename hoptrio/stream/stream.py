@@ -97,8 +97,7 @@ class Stream:
         """Carry the stream through. Returns when the client has been told, or has left and the hold is resolved."""
         async with trio.open_nursery() as nursery:
             self._writer.start(nursery)
-            nursery.start_soon(self._clock.run)
-            await self._serve()
+            await self._serve(nursery)
             nursery.cancel_scope.cancel()
 
     def stop(self, reason: Reason) -> None:
@@ -113,13 +112,15 @@ class Stream:
 
     # -- the way through ------------------------------------------------------------------------------------------
 
-    async def _serve(self) -> None:
+    async def _serve(self, nursery: trio.Nursery) -> None:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
             await self._writer.respond(*self._face.refusal(refusal))
             return
         self.note("held")
+        # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
+        nursery.start_soon(self._clock.run)
         ended = Ended(Reason.SHUTDOWN)  # what it is if this task is cancelled from outside
         settled = False
         try:

@@ -36,7 +36,16 @@ WIRES = (
     *("crlf", "cr", "bom", "unnamed", "ids", "nospace", "unterminated", "split", "close", "done"),
     *("gzip", "gzip-unlabelled", "crlf,split", "close,unterminated", "gzip,close"),
 )
-EXTRAS = ("reasoning=3", "tools=2", "finish=length", "finish=filter", "finish=block", "size=3000", "batch=3", "trickle=40")
+EXTRAS = (
+    "reasoning=3",
+    "tools=2",
+    "finish=length",
+    "finish=filter",
+    "finish=block",
+    "size=3000",
+    "batch=3",
+    "trickle=40",
+)
 BETWEENS = ("comment", "blank", "ping")
 #: What a client does, and how often in a hundred.
 BEHAVIOURS: Mapping[str, int] = {

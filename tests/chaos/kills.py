@@ -47,14 +47,13 @@ async def rounds(directory: Path, *, seed: int, count: int, at_once: int = 100) 
             yield await _round(deployment, secrets, chance.uniform(0.1, 2.5), seed * 1000 + number, at_once)
 
 
-async def _round(
-    deployment: Deployment, secrets: dict[str, str], after_s: float, seed: int, at_once: int
-) -> Round:
+async def _round(deployment: Deployment, secrets: dict[str, str], after_s: float, seed: int, at_once: int) -> Round:
     this = Round(killed_after_s=after_s)
     sights: list[Sight] = []
     with served(deployment) as server:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_crowd, server, secrets, seed, at_once, sights)
+            await _under_way(server, at_once // 2)
             await trio.sleep(after_s)
             server.stop(signal.SIGKILL)
             nursery.cancel_scope.deadline = trio.current_time() + 1
@@ -78,10 +77,17 @@ async def _crowd(server: Server, secrets: dict[str, str], seed: int, at_once: in
     await visit_all(server.address, crowd, secrets, model=MODEL, at_once=at_once, done=sights.append)
 
 
+async def _under_way(server: Server, count: int) -> None:
+    """Wait until `count` streams run: a slow machine's random moment must not fall before the first."""
+    with trio.fail_after(20):
+        while (await trio.to_thread.run_sync(server.ready))[1]["streams"] < count:  # noqa: ASYNC110 - another process is asked
+            await trio.sleep(0.02)
+
+
 async def resolved(deployment: Deployment) -> None:
     """Wait until nothing is held; a test fails where that takes longer than the sweep may."""
     with trio.fail_after(RESOLVED_S + 2):
-        while await trio.to_thread.run_sync(held, deployment):
+        while await trio.to_thread.run_sync(held, deployment):  # noqa: ASYNC110 - another process is asked
             await trio.sleep(0.1)
 
 

@@ -98,7 +98,8 @@ async def test_a_client_that_never_reads_holds_a_shutdown_no_longer_than_its_bou
                 {"model": "sim-small", "stream": True, "messages": [{"role": "user", "content": UNREAD}]}
             ).encode()
             await stream.send_all(
-                b"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\nauthorization: Bearer %b\r\ncontent-length: %d\r\n\r\n"
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\n"
+                b"authorization: Bearer %b\r\ncontent-length: %d\r\n\r\n"
                 % (deployment.secret.encode(), len(body))
                 + body
             )
@@ -120,7 +121,7 @@ async def reloaded(deployment, server, word="reloaded"):
     before = server.log.count(word)
     server.send(signal.SIGHUP)
     with trio.fail_after(5):
-        while server.log.count(word) == before:
+        while server.log.count(word) == before:  # noqa: ASYNC110 - another process is asked
             await trio.sleep(0.02)
 
 
@@ -149,7 +150,9 @@ async def test_sighup_takes_over_price_key_and_channel_for_the_next_request(depl
         assert records[1]["charge"] == "0.000063", "a price is pinned when its stream is admitted"
 
 
-@pytest.mark.parametrize("broken", ["[server\n", "[server]\nlisten = 5\n", None], ids=["no toml", "bad value", "no file"])
+@pytest.mark.parametrize(
+    "broken", ["[server\n", "[server]\nlisten = 5\n", None], ids=["no toml", "bad value", "no file"]
+)
 async def test_a_broken_config_changes_nothing_and_is_logged(deployment, broken):
     with served(deployment) as server:
         if broken is None:

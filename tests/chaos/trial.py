@@ -149,7 +149,7 @@ async def quiet(server: Server, base: Measure) -> Measure:
 
 async def _until(server: Server, holds: Callable[[Measure], bool], wait_s: float) -> Measure:
     until = trio.current_time() + wait_s
-    while not holds(now := await trio.to_thread.run_sync(measure, server)) and trio.current_time() < until:
+    while not holds(now := await trio.to_thread.run_sync(measure, server)) and trio.current_time() < until:  # noqa: ASYNC110 - another process is asked
         await trio.sleep(0.2)
     return now
 

@@ -536,6 +536,18 @@ async def test_row_internal_a_bug_ends_one_stream_and_releases(autojump_clock, m
         assert (await world.call("chat")).status == 200
 
 
+async def test_row_internal_a_bug_in_the_reckoning_releases_too(autojump_clock, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a bug")
+
+    async with gateway(sse(*CHAT.events)) as world:
+        monkeypatch.setattr("hoptrio.exchange.desk.usage", broken)
+        response = await world.call("chat")
+        record = await world.record(response)
+        assert (record.state, record.reason, record.charge_nanos) == ("released", "internal", 0)
+        assert (await world.ledger.audit()).open_holds == 0
+
+
 @each_sample
 @each_contract
 async def test_row_plain_body_with_usage_is_captured(sample, contract, autojump_clock):

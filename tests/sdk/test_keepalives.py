@@ -1,4 +1,4 @@
-"""What the SDKs' keep-alive tests rest on: between events this gateway does write keep-alives, where a client bears it."""
+"""What the SDKs' keep-alive tests rest on: between events this gateway writes keep-alives, where a client bears it."""
 
 from __future__ import annotations
 

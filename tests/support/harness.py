@@ -19,6 +19,7 @@ from hoptrio.downstream.backlog import BacklogTotal
 from hoptrio.downstream.connection import serve_connection
 from hoptrio.downstream.drain import Drain
 from hoptrio.exchange.gateway import Gateway
+from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
@@ -71,6 +72,7 @@ class Harness:
     """A running gateway."""
 
     gateway: Gateway
+    handler: Handler
     ledger: Ledger
     provider: Provider
     #: Where connections are served; cancel its scope to kill the server alone.
@@ -83,12 +85,16 @@ class Harness:
     def connect(self) -> Client:
         """A new client connection."""
         ours, theirs = trio.testing.memory_stream_pair()
+        return self.attach(ours, theirs)
+
+    def attach(self, ours: trio.abc.Stream, theirs: trio.abc.Stream) -> Client:
+        """A client on `ours`, whose other end is served."""
         self.connections.start_soon(self._serve, theirs)
         return Client(ours)
 
     async def _serve(self, stream: trio.abc.Stream) -> None:
         await serve_connection(
-            stream, self.gateway.handle, refuse=self.gateway.refuse, backlogs=self.backlogs, drain=self.drain
+            stream, self.handler.handle, refuse=self.handler.refuse, backlogs=self.backlogs, drain=self.drain
         )
 
     async def start(
@@ -99,9 +105,10 @@ class Harness:
         path: str | None = None,
         secret: str | None = None,
         headers: dict[str, str] | None = None,
+        client: Client | None = None,
     ) -> Client:
-        """Connect and send one call; read it with `Client.read`."""
-        client = self.connect()
+        """Connect, or take `client`, and send one call; read it with `Client.read`."""
+        client = client or self.connect()
         raw = body if isinstance(body, bytes) else json.dumps(BODIES[kind] if body is None else body).encode()
         lines = {"host": "x", "authorization": f"Bearer {secret or self.secret}", "content-length": str(len(raw))}
         head = "".join(f"{name}: {value}\r\n" for name, value in (lines | (headers or {})).items())
@@ -169,7 +176,7 @@ async def gateway(
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
             )
-            harness = Harness(made, ledger, provider, connections, BacklogTotal(), Drain())
+            harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness

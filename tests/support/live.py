@@ -62,9 +62,7 @@ def chat_request(secret: str, prompt: str) -> bytes:
 
 
 @asynccontextmanager
-async def live_streams(
-    server: Server, secret: str, *, count: int, prompt: str, beside: int = 0
-) -> AsyncIterator[Live]:
+async def live_streams(server: Server, secret: str, *, count: int, prompt: str, beside: int = 0) -> AsyncIterator[Live]:
     """`count` streams that all run when the block begins, `beside` others; what is left at its end is cut off."""
     live = Live()
     async with trio.open_nursery() as nursery:
@@ -86,7 +84,7 @@ async def _stream(server: Server, request: bytes, live: Live) -> None:
 async def running(server: Server, count: int) -> None:
     """Wait until `count` streams run."""
     with trio.fail_after(STARTED_S):
-        while (await trio.to_thread.run_sync(server.ready))[1]["streams"] != count:
+        while (await trio.to_thread.run_sync(server.ready))[1]["streams"] != count:  # noqa: ASYNC110 - another process is asked
             await trio.sleep(0.05)
 
 

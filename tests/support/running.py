@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["command", "simulator"]
+__all__ = ["command", "process", "simulator"]
 
 _READY_S = 20.0
 _SIMULATE = "from hoptrio.cli.simulate import simulate; simulate()"
@@ -21,28 +21,35 @@ _SIMULATE = "from hoptrio.cli.simulate import simulate; simulate()"
 
 @contextmanager
 def command(argv: list[str], ready: str) -> Iterator[re.Match[str]]:
-    """Run `argv` until the block ends; yields the match of `ready` in the first line of its output that has one.
+    """Run `argv` until the block ends; yields the match of `ready` in the first line of its output that has one."""
+    with process(argv, ready) as (_, match):
+        yield match
+
+
+@contextmanager
+def process(argv: list[str], ready: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """`command` with the process id beside the match.
 
     Raises RuntimeError with what it printed if it ends, or 20 s pass, before such a line.
     """
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert process.stdout is not None
-    alarm = threading.Timer(_READY_S, process.kill)
+    running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert running.stdout is not None
+    alarm = threading.Timer(_READY_S, running.kill)
     alarm.start()
     # A server that logs must never wait for us to read.
-    drain = threading.Thread(target=deque, args=(process.stdout, 0), daemon=True)
+    drain = threading.Thread(target=deque, args=(running.stdout, 0), daemon=True)
     try:
-        match = _await_line(process.stdout, ready)
+        match = _await_line(running.stdout, ready)
         alarm.cancel()
         drain.start()
-        yield match
+        yield running.pid, match
     finally:
         alarm.cancel()
-        process.terminate()
-        process.wait(10)
+        running.terminate()
+        running.wait(10)
         if drain.ident is not None:
             drain.join(10)
-        process.stdout.close()
+        running.stdout.close()
 
 
 def _await_line(output: Iterator[str], ready: str) -> re.Match[str]:

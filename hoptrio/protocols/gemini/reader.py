@@ -181,8 +181,9 @@ class GeminiReader:
         return Step(self._kind(moved), self._frame(event.data))
 
     def finish(self, *, clean: bool) -> Finish:
-        """Complete as the module says, however the connection ended then; an array is still to be closed."""
-        complete = self._tally.ended and self.error is None
+        """Complete as the module says; an array is still to be closed. A body that broke off is complete only with its
+        usage: without it, there is nothing to say that the newest event was the last."""
+        complete = self._tally.ended and self.error is None and (clean or self.counts is not None)
         return Finish(complete, self._array.close() if complete and self._array else b"")
 
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:

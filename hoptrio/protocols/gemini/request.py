@@ -108,7 +108,7 @@ def _target(path: str) -> tuple[str, bool]:
     match = _PATH.fullmatch(path)
     if match is None or match["verb"] not in _VERBS:
         raise NotFound("There is no such method; models/{model}:generateContent and :streamGenerateContent are served.")
-    return match["model"], _VERBS[match["verb"]]
+    return fields.bounded_model(match["model"]), _VERBS[match["verb"]]
 
 
 def _framing(query: Mapping[str, str], *, stream: bool) -> Framing:

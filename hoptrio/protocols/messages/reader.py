@@ -84,6 +84,7 @@ class _Message(msgspec.Struct):
 
     content: msgspec.Raw = ABSENT
     usage: msgspec.Raw = ABSENT
+    stop_reason: msgspec.Raw = ABSENT
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -106,6 +107,7 @@ class MessagesReader:
     """See `protocols.rules.Reader`. Only `feed` writes the public fields."""
 
     __slots__ = (
+        "_born_complete",
         "_estimated",
         "_reasoned",
         "_stopped",
@@ -125,6 +127,8 @@ class MessagesReader:
         self.provider_ids: tuple[str, ...] = ()
         self._tally = UsageTally()
         self._estimated: int | float = 0
+        #: ``message_start`` held the whole answer, its stop reason included.
+        self._born_complete = False
         self._reasoned = False
         self._stopped = False
 
@@ -145,7 +149,8 @@ class MessagesReader:
 
     def finish(self, *, clean: bool) -> Finish:
         """Complete with a stop reason and ``message_stop``, however the connection ended then."""
-        return Finish(self._stopped and self._reasoned and self.error is None, b"")
+        stopped = self._stopped and (self._reasoned or self._born_complete)
+        return Finish(stopped and self.error is None, b"")
 
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """``event: error`` (contract, "Error events")."""
@@ -168,9 +173,11 @@ class MessagesReader:
         return _QUIET
 
     def _start(self, raw: msgspec.Raw) -> Kind:
-        """`Kind.ANSWER` if blocks are inside already, as code execution sends them when it goes on."""
+        """`Kind.ANSWER` if blocks are inside already, as code execution sends them when it goes on; with a stop reason
+        they are all there is. Such an answer is complete, but no evidence: that takes a ``message_delta``."""
         message = _message(raw)
         self._tally.start(bytes(message.usage))
+        self._born_complete = is_filled(message.stop_reason)
         return _ANSWER if is_filled(message.content) else Kind.OPENING
 
     def _stop(self) -> Kind:

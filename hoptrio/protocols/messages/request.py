@@ -172,6 +172,7 @@ def _survey_block(survey: Survey, param: str, block: dict[str, Any]) -> None:
         _survey_content(survey, f"{param}.content", block.get("content"))
     elif kind in ("document", "image"):
         _survey_source(survey, f"{param}.source", block.get("source"))
+        _survey_citations(survey, f"{param}.citations", block)
     elif kind == "tool_addition":
         _survey_addition(survey, f"{param}.tool", block.get("tool"))
     elif kind == "container_upload":
@@ -187,6 +188,13 @@ def _survey_source(survey: Survey, param: str, source: Any) -> None:
     elif kind == "file":
         survey.foreign()
     elif kind != "text":
+        survey.opaque = True
+
+
+def _survey_citations(survey: Survey, param: str, block: dict[str, Any]) -> None:
+    """A document that may be cited is cut into numbered sentences first, which takes more tokens than it has bytes."""
+    citations = fields.optional_object(block, "citations", param)
+    if citations is not None and citations.get("enabled") is not False:
         survey.opaque = True
 
 

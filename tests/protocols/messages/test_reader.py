@@ -168,6 +168,16 @@ def test_anything_less_is_not_complete_and_no_evidence(values):
     assert found.counts is None
 
 
+def test_a_message_that_starts_with_its_stop_reason_is_complete_but_no_evidence():
+    """Code execution calls a tool of the client: the whole answer is inside ``message_start``."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    whole = {**START["message"], "content": [call], "stop_reason": "tool_use"}
+    found, steps = stream({**START, "message": whole}, STOP)
+    assert [step.kind for step in steps] == [Kind.ANSWER, Kind.TERMINAL]
+    assert found.finish(clean=True).complete
+    assert found.counts is None
+
+
 def test_a_stop_reason_counts_even_in_a_delta_of_an_unknown_make():
     odd = {"type": "message_delta", "delta": {"stop_reason": "end_turn", "text": 5}, "usage": {"output_tokens": 3}}
     found, _ = stream(START, odd, STOP)

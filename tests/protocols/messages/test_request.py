@@ -115,6 +115,7 @@ PLAIN = [
     user({"type": "tool_result", "tool_use_id": "t", "content": "text"}),
     user({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "text"}]}),
     user({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "text"}}),
+    user({"type": "document", "source": {"type": "text", "data": "text"}, "citations": {"enabled": False}}),
     user({"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "text"}]}),
     user({"type": "redacted_thinking", "data": "AA"}, {"type": "server_tool_use", "id": "s", "input": {}}),
     user({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}),
@@ -126,6 +127,7 @@ PLAIN = [
 OPAQUE = [
     user({"type": "image", "source": {"type": "base64", "data": "AA"}}),
     user({"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}),
+    user({"type": "document", "source": {"type": "text", "data": "text"}, "citations": {"enabled": True}}),
     user({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}}),
     user({"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}}),
     user({"type": "document"}),

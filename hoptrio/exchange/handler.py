@@ -1,0 +1,75 @@
+"""The way in: `Handler.handle` is what `downstream` calls with every request. Routes it, renders its refusal.
+
+Model calls go on in `generate`, everything else in `queries`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from hoptrio import errors
+from hoptrio.exchange import cors
+from hoptrio.exchange.face import Face
+from hoptrio.exchange.generate import generate
+from hoptrio.exchange.queries import query
+from hoptrio.exchange.routes import What, find, protocol_of
+from hoptrio.protocols.registry import RULES
+
+if TYPE_CHECKING:
+    from hoptrio.downstream.exchange import Exchange
+    from hoptrio.downstream.head import Head
+    from hoptrio.exchange.gateway import Gateway
+    from hoptrio.stream.ports import Rendered
+
+__all__ = ["Handler"]
+
+
+class Handler:
+    """Answers requests for one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one request; every refusal is an answer in the shape of the protocol called."""
+        head = exchange.head
+        headers = head.header_map
+        face = Face(RULES[protocol_of(head.path, headers)], new_request_id())
+        face.extra += cors.allow(headers, self._gateway.cors_origins)
+        try:
+            await self._route(exchange, face)
+        except errors.HoptrioError as error:
+            await exchange.writer.respond(*face.refusal(error))
+
+    def refuse(self, head: Head | None, error: errors.HoptrioError) -> Rendered:
+        """The answer to what no handler answered: a head that is not HTTP, too large or too slow, or a bug of ours."""
+        path, headers = ("", {}) if head is None else (head.path, head.header_map)
+        face = Face(RULES[protocol_of(path, headers)], new_request_id())
+        face.extra += cors.allow(headers, self._gateway.cors_origins)
+        return face.refusal(error)
+
+    async def _route(self, exchange: Exchange, face: Face) -> None:
+        head = exchange.head
+        if head.method == b"OPTIONS":
+            allowed = cors.preflight(head.header_map, self._gateway.cors_origins)
+            await exchange.writer.respond(204, [*face.ids(), *allowed], b"")
+            return
+        target = find(head.method.decode("latin-1"), head.path, head.header_map)
+        if target.what is What.GENERATE:
+            await generate(self._gateway, exchange, face, RULES[target.protocol])
+        elif target.what is What.WEBSOCKET:
+            _refuse_websocket(head)
+        else:
+            await query(self._gateway, exchange, face, target)
+
+
+def new_request_id() -> str:
+    """96 random bits: unguessable, so that an id alone tells nobody anything."""
+    return "req_" + os.urandom(12).hex()
+
+
+def _refuse_websocket(head: Head) -> None:
+    if head.header_map.get("upgrade", "").lower() == "websocket":
+        raise errors.UpgradeRequired("The Responses WebSocket mode is not offered here; use HTTP.")
+    raise errors.MethodNotAllowed("/v1/responses takes POST.", ("POST",))
