@@ -64,13 +64,13 @@ async def ready_status(server):
 
 async def is_ready(server):
     with trio.fail_after(5):
-        while await ready_status(server) != 200:
+        while await ready_status(server) != 200:  # noqa: ASYNC110 - the other process has no event for it
             await trio.sleep(0.1)
 
 
 async def all_settled(deployment):
     with trio.fail_after(15):
-        while (await trio.to_thread.run_sync(deployment.balance, "acme"))[1] != "0":
+        while (await trio.to_thread.run_sync(deployment.balance, "acme"))[1] != "0":  # noqa: ASYNC110 - as above
             await trio.sleep(0.2)
 
 
