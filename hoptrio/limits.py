@@ -44,8 +44,11 @@ RESPOND_S = 300.0
 CHUNKS_MAX = 65_536
 #: The wait after an accept that failed for want of descriptors or memory; trio.serve_listeners waits as long.
 ACCEPT_BACKOFF_S = 0.1
-#: A fresh connection may still send its first request for this long into a drain; a used one is closed at once.
-DRAIN_FRESH_S = 1.0
+#: An idle connection may still ask once for this long into a drain, since its request may be on the way: a client that
+#: finds it closed has lost one. What then comes is answered with ``Connection: close``.
+DRAIN_IDLE_S = 1.0
+#: Connections that wait to be accepted; Linux lowers it to somaxconn (4,096).
+LISTEN_BACKLOG = 4096
 #: Connections one process accepts at a time, streams or not.
 CONNECTIONS_MAX = 20_000
 
@@ -158,8 +161,30 @@ LEASE_RENEW_S = 5.0
 #: Names of owners without open holds are forgotten a day after their last renewal.
 OWNER_KEPT_MS = 86_400_000
 SWEEP_S = 5.0
+#: Rows that an export has in memory.
+EXPORT_PAGE_ROWS = 1_000
+#: Records of requests forgotten in one commit, which holds and settlements wait for; the pause to the next one, and to
+#: the next round. A million rows take 20 minutes.
+PURGE_ROWS = 200
+PURGE_PAUSE_S = 0.25
+PURGE_EVERY_S = 3600.0
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
+
+# -- service: workers and their supervisor ---------------------------------------------------------------------------
+
+#: A worker that is not ready by then is taken for hung; ready takes 0.3 s, and a busy machine or disk many times that.
+WORKER_READY_S = 60.0
+#: A draining worker is killed this long after the grace; what it had not settled is swept as orphaned.
+WORKER_KILL_S = 10.0
+#: The pause before a crashed worker is started again; it doubles from the one to the other with each that does not live
+#: for `WORKER_STABLE_S`.
+WORKER_RESTART_MIN_S = 0.1
+WORKER_RESTART_MAX_S = 30.0
+WORKER_STABLE_S = 10.0
+#: The grace of workers whose supervisor is gone: long enough to settle what is about to end, short enough that whoever
+#: starts the next supervisor does not find them for long.
+ORPHAN_GRACE_S = 5.0
 
 # -- process ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hoptrio.cli.options import AMOUNT, SIGNED_AMOUNT, Failed, Invocation, group
-from hoptrio.ledger.report import iso_ms
+from hoptrio.ledger.report import entry_report, iso_ms
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ def adjust(invocation: Invocation, name: str, amount_nanos: int, why: str) -> No
 @account.command()
 @click.argument("name")
 @click.option("--undo", is_flag=True, help="Enable it again.")
+@click.option("--why", default="", help="Kept with the entry.")
 @click.pass_obj
-def disable(invocation: Invocation, name: str, undo: bool) -> None:
+def disable(invocation: Invocation, name: str, undo: bool, why: str) -> None:
     """Refuse every new request of an account; running ones go on."""
-    _change(invocation, lambda ledger: ledger.disable(name, disabled=not undo))
+    _change(invocation, lambda ledger: ledger.disable(name, disabled=not undo, why=why))
 
 
 @account.command("list")
@@ -95,7 +96,7 @@ def show(invocation: Invocation, name: str, entries: bool, after: int, limit: in
 
     found, lines = invocation.run(work)
     report = _report(found)
-    rows = [_line(entry) for entry in lines]
+    rows = [entry_report(entry) for entry in lines]
     if invocation.json:
         invocation.emit({**report, "entries": rows} if entries else report)
         return
@@ -126,19 +127,4 @@ def _report(account: Account) -> dict[str, Any]:
         "available": format_nanos(account.available_nanos),
         "disabled": account.disabled,
         "created_at": iso_ms(account.created_at_ms),
-    }
-
-
-def _line(entry: Entry) -> dict[str, Any]:
-    """An entry; what its memo is depends on its kind."""
-    memo = format_nanos(entry.memo_nanos)
-    return {
-        "seq": entry.seq,
-        "at": iso_ms(entry.at_ms),
-        "kind": entry.kind.value,
-        "amount": format_nanos(entry.amount_nanos),
-        "returned": memo if entry.kind.value in ("capture", "release") else None,
-        "uncollected": memo if entry.kind.value == "uncollected" else None,
-        "hold": entry.hold_id,
-        "why": entry.why,
     }

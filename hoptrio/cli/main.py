@@ -39,9 +39,11 @@ COMMANDS: dict[str, Lazy] = {
     "account": Lazy("account", "Accounts and balances."),
     "key": Lazy("key", "API keys."),
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
-    "ledger": Lazy("ledger", "Recompute every invariant of the ledger."),
+    "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),
 }
+#: Not for people: `hoptrio serve` starts its workers with it.
+HIDDEN: dict[str, Lazy] = {"worker": Lazy("serve", "One worker of several.")}
 
 
 class _Root(Group):
@@ -51,7 +53,7 @@ class _Root(Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        lazy = COMMANDS.get(cmd_name)
+        lazy = COMMANDS.get(cmd_name) or HIDDEN.get(cmd_name)
         if lazy is None:
             return None
         invocation = ctx.ensure_object(Invocation)

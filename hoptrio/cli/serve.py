@@ -1,43 +1,126 @@
-"""`hoptrio serve`: the gateway, until SIGTERM."""
+"""`hoptrio serve`: the gateway, until SIGTERM; and `hoptrio worker`, one of the processes it may consist of.
+
+With several workers this process is their supervisor, which has no event loop: trio is imported by the functions of a
+process that serves.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-import trio
 
 from hoptrio.cli.options import Failed, Invocation, command
 
 if TYPE_CHECKING:
-    from hoptrio.config import Config
+    from collections.abc import Sequence
 
-__all__ = ["serve"]
+    from hoptrio.config import Config
+    from hoptrio.service.supervisor import Settings
+
+__all__ = ["serve", "worker"]
 
 
 @command("serve")
-@click.option("--workers", type=click.IntRange(1, 1), help="Processes that share the port; one for now.")
-@click.pass_obj
-def serve(invocation: Invocation, workers: int | None) -> None:
+@click.option("--workers", type=click.IntRange(1, 256), help="Processes that share the port; default: the config's.")
+@click.pass_context
+def serve(context: click.Context, workers: int | None) -> None:
     """Run the gateway. SIGTERM: no new streams, running ones end or are settled within the grace. SIGHUP: reload."""
+    invocation = context.ensure_object(Invocation)
     config = invocation.config()
-    if (workers or config.server.workers) > 1:
-        raise Failed("more than one worker is not supported by this version")
     if not config.ledger.url.startswith("sqlite:"):
         raise Failed("the ledger is SQLite in this version")
-    _run(config, invocation)
+    if (workers or config.server.workers) == 1:
+        _serve_alone(config, invocation)
+    else:
+        context.exit(_supervise(invocation, workers))
 
 
-def _run(config: Config, invocation: Invocation) -> None:
+def _serve_alone(config: Config, invocation: Invocation) -> None:
+    import trio
+
     from hoptrio.config import load
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            urls = await nursery.start(partial(serve_gateway, config, reload=partial(load, invocation.path)))
-            invocation.emit({"ready": True, "listen": urls}, f"hoptrio listens on {' and '.join(urls)}")
+            _tell(
+                invocation,
+                await nursery.start(partial(serve_gateway, config, reload=partial(load, invocation.path))),
+            )
+
+    set_up_logs()
+    trio.run(main)
+
+
+def _tell(invocation: Invocation, urls: Sequence[str]) -> None:
+    invocation.emit({"ready": True, "listen": list(urls)}, f"hoptrio listens on {' and '.join(urls)}")
+
+
+# -- several workers -------------------------------------------------------------------------------------------------
+
+
+def _supervise(invocation: Invocation, workers: int | None) -> int:
+    from hoptrio.service.logs import set_up_logs
+    from hoptrio.service.sockets import listen, url_of
+    from hoptrio.service.supervisor import Supervisor
+
+    set_up_logs()
+    settings, config = _settings(invocation, workers)
+    address = config.server.listen
+    sockets = listen(address.host, address.port)
+    urls = [url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets]
+    return Supervisor(
+        [sys.executable, "-m", "hoptrio", "worker", "--config", str(invocation.path)],
+        sockets,
+        settings,
+        reload=lambda: _settings(invocation, workers)[0],
+        on_ready=lambda: _tell(invocation, urls),
+    ).run()
+
+
+def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Config]:
+    """The config as it is now. Raises ConfigError."""
+    from hoptrio.config import parse, read
+    from hoptrio.service.supervisor import Settings
+
+    content = read(invocation.path)
+    config = parse(content, invocation.path)
+    return Settings(content, workers or config.server.workers, config.server.shutdown_grace_seconds), config
+
+
+@command("worker", hidden=True)
+@click.option("--sockets", required=True)
+@click.option("--config-fd", type=int, required=True)
+@click.option("--ready-fd", type=int, required=True)
+@click.option("--life-fd", type=int, required=True)
+@click.pass_obj
+def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, life_fd: int) -> None:
+    """Serve on inherited sockets; `hoptrio serve` starts this."""
+    import trio
+
+    from hoptrio.config import parse
+    from hoptrio.service.lifeline import watch
+    from hoptrio.service.logs import set_up_logs
+    from hoptrio.service.run import serve as serve_gateway
+    from hoptrio.service.sockets import inherit
+
+    # Read from its beginning, wherever the one who wrote it left the offset that both share.
+    content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
+    os.close(config_fd)
+    config = parse(content, invocation.path)
+
+    async def main() -> None:
+        watch(life_fd)
+        async with trio.open_nursery() as nursery:
+            listening = inherit(map(int, sockets.split(",")))
+            await nursery.start(partial(serve_gateway, config, sockets=listening))
+            os.write(ready_fd, b"+")
+            os.close(ready_fd)
 
     set_up_logs()
     trio.run(main)

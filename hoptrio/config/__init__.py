@@ -5,7 +5,7 @@ resolves ``env:`` and ``file:``, `build` checks the tables against each other an
 listens, connects or writes, and no secret is ever part of a message or of a repr.
 """
 
-from hoptrio.config.build import Config, build, load
+from hoptrio.config.build import Config, build, load, parse, read
 from hoptrio.config.problem import ConfigError, Problem
 from hoptrio.config.schema import Certification, Control, LedgerSettings, Listen, Server
 
@@ -20,4 +20,6 @@ __all__ = [
     "Server",
     "build",
     "load",
+    "parse",
+    "read",
 ]

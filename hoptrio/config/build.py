@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from hoptrio.contract import Contract
 
-__all__ = ["Config", "build", "load"]
+__all__ = ["Config", "build", "load", "parse", "read"]
 
 _TABLES = ("server", "control", "ledger", "certification", "contracts", "models", "channels")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -67,15 +67,26 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
 
     Raises ConfigError with every mistake, a file that cannot be read or is not TOML included.
     """
+    return parse(read(path), path, environ)
+
+
+def read(path: Path) -> bytes:
+    """The file's content, for `parse`. Raises ConfigError."""
     try:
-        text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
-        raw = tomllib.loads(text)
+        return path.read_bytes()
     except OSError as error:
         hint = "; `hoptrio init` writes one" if isinstance(error, FileNotFoundError) else ""
         reason = error.strerror or type(error).__name__
         raise ConfigError((Problem(str(path), "", 0, f"cannot be read: {reason}{hint}"),)) from None
+
+
+def parse(content: bytes, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """What `load` makes of a file at `path` with this content. Raises ConfigError."""
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+        raw = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError((Problem(str(path), "", line, "this is not UTF-8"),)) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError((_syntax_problem(path, text, str(error)),)) from None

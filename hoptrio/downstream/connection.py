@@ -62,7 +62,7 @@ async def serve_connection(
 
 
 class _Connection:
-    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_raw", "_refuse", "_served", "_writer", "wire")
+    __slots__ = ("_backlogs", "_drain", "_handler", "_nursery", "_raw", "_refuse", "_writer", "wire")
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class _Connection:
         self._backlogs = backlogs
         self._drain = drain
         self._nursery = nursery
-        self._served = False
         #: The head being judged, kept for the shape of its refusal.
         self._raw = b""
         self._writer: ResponseWriter | None = None
@@ -106,7 +105,6 @@ class _Connection:
         else:
             if head is None:
                 return False
-            self._served = True
             await self._handle(Exchange(head, self._new_writer(protocol, head), protocol))
         return await self._reusable(protocol)
 
@@ -169,10 +167,8 @@ class _Connection:
         raise BodyTooSlow("The request head took too long.")
 
     async def _wait_for_request(self) -> bool:
-        """A fresh connection has a request on its way; one that was served is idle and closes at once on a drain."""
-        grace_s = 0.0 if self._served else limits.DRAIN_FRESH_S
         with trio.move_on_after(limits.KEEPALIVE_IDLE_S) as scope:
-            self._drain.waits(scope, grace_s)
+            self._drain.waits(scope)
             try:
                 return await self._receive()
             finally:

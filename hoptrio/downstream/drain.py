@@ -1,8 +1,11 @@
-"""Drain: the end of service as connections see it: the current response is the last, idle connections close."""
+"""Drain: the end of service as connections see it: the current response is the last, idle connections
+may ask once more and close."""
 
 from __future__ import annotations
 
 import trio
+
+from hoptrio import limits
 
 __all__ = ["Drain"]
 
@@ -14,22 +17,25 @@ class Drain:
 
     def __init__(self) -> None:
         self.draining = False
-        #: Connections waiting for a request, each with how long it may still wait once the drain starts.
-        self._waiting: dict[trio.CancelScope, float] = {}
+        #: Connections waiting for a request.
+        self._waiting: set[trio.CancelScope] = set()
 
     def start(self) -> None:
         """From now on responses say ``Connection: close``; running exchanges go on."""
         self.draining = True
-        now = trio.current_time()
-        for scope, grace_s in self._waiting.items():
-            scope.deadline = min(scope.deadline, now + grace_s)
+        for scope in self._waiting:
+            _hurry(scope)
 
-    def waits(self, scope: trio.CancelScope, grace_s: float) -> None:
+    def waits(self, scope: trio.CancelScope) -> None:
         """A connection begins to wait for a request in `scope`."""
-        self._waiting[scope] = grace_s
+        self._waiting.add(scope)
         if self.draining:
-            scope.deadline = min(scope.deadline, trio.current_time() + grace_s)
+            _hurry(scope)
 
     def waits_no_more(self, scope: trio.CancelScope) -> None:
         """The wait of `scope` is over."""
-        del self._waiting[scope]
+        self._waiting.remove(scope)
+
+
+def _hurry(scope: trio.CancelScope) -> None:
+    scope.deadline = min(scope.deadline, trio.current_time() + limits.DRAIN_IDLE_S)

@@ -44,6 +44,7 @@ from hoptrio.ledger.operations import (
     Note,
     Operation,
     Ping,
+    Purge,
     Release,
     Renew,
     RevokeKey,
@@ -56,7 +57,7 @@ from hoptrio.ledger.store import Store, StoreUnavailable
 from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 __all__ = ["Ledger", "memory_ledger", "open_ledger"]
 
@@ -232,9 +233,9 @@ class Ledger:
         move = Move(ref=_ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
         return await self._change(move)  # type: ignore[no-any-return]
 
-    async def disable(self, account: str, *, disabled: bool = True) -> Account:
+    async def disable(self, account: str, *, disabled: bool = True, why: str = "") -> Account:
         """Refuse every new hold of the account from now on, or no more. Raises NotFound."""
-        return await self._change(SetDisabled(account, disabled))  # type: ignore[no-any-return]
+        return await self._change(SetDisabled(account, disabled, why))  # type: ignore[no-any-return]
 
     async def create_key(
         self,
@@ -297,6 +298,34 @@ class Ledger:
     async def entries(self, account_id: str, *, after_seq: int = 0, limit: int = 100) -> list[Entry]:
         """An account's entries behind `after_seq`, oldest first."""
         return await self._later(self._store.entries, account_id, after_seq, limit)
+
+    async def all_entries(
+        self, account_id: str | None = None, *, since_ms: int = 0, until_ms: int
+    ) -> AsyncGenerator[Entry, None]:
+        """Every entry (of one account) made in that time, oldest first, a page in memory at a time."""
+        after = 0
+        while page := await self._later(
+            self._store.entry_page, account_id, since_ms, until_ms, after, limits.EXPORT_PAGE_ROWS
+        ):
+            for entry in page:
+                yield entry
+            after = page[-1].seq
+
+    async def all_requests(
+        self, account_id: str | None = None, *, since_ms: int = 0, until_ms: int
+    ) -> AsyncGenerator[RequestRecord, None]:
+        """Every request (of one account) made in that time, oldest first, a page in memory at a time."""
+        after = (0, "")
+        while page := await self._later(
+            self._store.request_page, account_id, since_ms, until_ms, after, limits.EXPORT_PAGE_ROWS
+        ):
+            for record in page:
+                yield record
+            after = (page[-1].created_at_ms, page[-1].id)
+
+    async def purge(self, before_ms: int, limit: int = limits.PURGE_ROWS) -> int:
+        """Forget the oldest records of requests from before; how many. Those that run stay, and so do all entries."""
+        return await self._change(Purge(before_ms, limit))  # type: ignore[no-any-return]
 
     async def open_holds(self, owner: str | None = None) -> list[HoldRow]:
         """The open holds (of one owner)."""

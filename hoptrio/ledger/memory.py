@@ -35,12 +35,13 @@ from hoptrio.ledger.operations import (
     Note,
     Operation,
     Ping,
+    Purge,
     Release,
     Renew,
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 from hoptrio.money import format_nanos
 
@@ -86,6 +87,7 @@ class MemoryStore:
             CreateKey: self._create_key,
             RevokeKey: self._revoke_key,
             Renew: self._renew,
+            Purge: self._purge,
             Ping: lambda _: None,
         }
 
@@ -238,6 +240,8 @@ class MemoryStore:
         account = self.account(change.account)
         if account is None:
             return NotFound(f"no account {change.account}")
+        if account.disabled != change.disabled:
+            self._enter(account.id, EntryKind.ADJUST, 0, why=why_disabled(change.disabled, change.why))
         return self._put(replace(account, disabled=change.disabled))
 
     def _create_key(self, create: CreateKey) -> ApiKey | HoptrioError:
@@ -274,6 +278,15 @@ class MemoryStore:
         before = self._owners.get(renew.owner)
         beat = before.beat + 1 if before else 1
         self._owners[renew.owner] = OwnerRow(id=renew.owner, beat=beat, renewed_at_ms=self._now_ms())
+
+    def _purge(self, purge: Purge) -> int:
+        old = [r for r in self._requests.values() if r.created_at_ms < purge.before_ms and r.state != "running"]
+        old = sorted(old, key=lambda record: record.created_at_ms)[: purge.limit]
+        for record in old:
+            del self._requests[record.id]
+            for provider_id in record.provider_ids:
+                self._provider_ids.pop(provider_id, None)
+        return len(old)
 
     def _put(self, account: Account) -> Account:
         if not 0 <= account.held_nanos <= account.balance_nanos:
@@ -355,6 +368,22 @@ class MemoryStore:
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]:
         self._check()
         return [e for e in self._entries if e.account_id == account_id and e.seq > after_seq][:limit]
+
+    def entry_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
+    ) -> list[Entry]:
+        self._check()
+        chosen = (entry for entry in self._entries[after_seq:] if account_id in (None, entry.account_id))
+        return [entry for entry in chosen if since_ms <= entry.at_ms < until_ms][:limit]
+
+    def request_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
+    ) -> list[RequestRecord]:
+        self._check()
+        where = RequestFilter(account_id=account_id, since_ms=since_ms, until_ms=until_ms)
+        found = [record for record in self._requests.values() if _matches(record, where)]
+        found.sort(key=lambda record: (record.created_at_ms, record.id))
+        return [record for record in found if (record.created_at_ms, record.id) > after][:limit]
 
     def open_holds(self, owner: str | None) -> list[HoldRow]:
         self._check()

@@ -17,6 +17,7 @@ __all__ = [
     "Note",
     "Operation",
     "Ping",
+    "Purge",
     "Release",
     "Renew",
     "RevokeKey",
@@ -62,10 +63,14 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetDisabled(msgspec.Struct, frozen=True):
-    """Answer: `Account`, or `NotFound`."""
+    """Disable an account or enable it, with an adjustment of nothing that says so if it was not so before.
+
+    Answer: `Account`, or `NotFound`.
+    """
 
     account: str
     disabled: bool
+    why: str = ""
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,12 +100,31 @@ class Renew(msgspec.Struct, frozen=True):
     owner: str
 
 
+class Purge(msgspec.Struct, frozen=True):
+    """Forget the oldest `limit` records of requests made before `before_ms`, and the provider-side ids they made; never
+    one that runs. Answer: how many there were."""
+
+    before_ms: int
+    limit: int
+
+
 class Ping(msgspec.Struct, frozen=True):
     """An empty transaction: can the ledger be written? Answer: None."""
 
 
 Operation = (
-    Hold | Resolution | Release | Note | CreateAccount | Move | SetDisabled | CreateKey | RevokeKey | Renew | Ping
+    Hold
+    | Resolution
+    | Release
+    | Note
+    | CreateAccount
+    | Move
+    | SetDisabled
+    | CreateKey
+    | RevokeKey
+    | Renew
+    | Purge
+    | Ping
 )
 
 

@@ -1,4 +1,4 @@
-"""A request as JSON, the same for its account (data plane), the CLI and the control plane. Pure.
+"""A request, or an entry, as JSON, the same for its account (data plane), the CLI and the control plane. Pure.
 
 Source: interface page, ``GET /v1/requests/{id}``.
 """
@@ -13,9 +13,9 @@ import msgspec
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
-    from hoptrio.ledger.model import RequestRecord
+    from hoptrio.ledger.model import Entry, RequestRecord
 
-__all__ = ["iso_ms", "operator_report", "request_report"]
+__all__ = ["entry_report", "iso_ms", "operator_report", "request_report"]
 
 
 def request_report(record: RequestRecord, currency: str) -> dict[str, Any]:
@@ -45,6 +45,21 @@ def request_report(record: RequestRecord, currency: str) -> dict[str, Any]:
 def operator_report(record: RequestRecord, currency: str, account: str) -> dict[str, Any]:
     """What an operator sees of it: account (its name), key and channel too."""
     return {**request_report(record, currency), "account": account, "key": record.key_id, "channel": record.channel}
+
+
+def entry_report(entry: Entry) -> dict[str, Any]:
+    """An entry; what its memo is depends on its kind."""
+    memo = format_nanos(entry.memo_nanos)
+    return {
+        "seq": entry.seq,
+        "at": iso_ms(entry.at_ms),
+        "kind": entry.kind.value,
+        "amount": format_nanos(entry.amount_nanos),
+        "returned": memo if entry.kind.value in ("capture", "release") else None,
+        "uncollected": memo if entry.kind.value == "uncollected" else None,
+        "hold": entry.hold_id,
+        "why": entry.why,
+    }
 
 
 def iso_ms(at_ms: int) -> str:

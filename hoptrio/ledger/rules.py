@@ -14,7 +14,7 @@ from hoptrio.contract import Reason
 from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed
 from hoptrio.money import share_nanos
 
-__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge"]
+__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge", "why_disabled"]
 
 #: The reason of a hold that was released by hand.
 OPERATOR = "operator"
@@ -100,6 +100,11 @@ def _first(hold: HoldRow, due: int | None, *, clamped: bool) -> Effect:
         share_nanos=share_nanos(due, hold.revenue_share_nanos),
         flags=("clamped",) if clamped else (),
     )
+
+
+def why_disabled(disabled: bool, why: str) -> str:
+    """What the entry of an account that was disabled or enabled says."""
+    return ("disabled" if disabled else "enabled") + (f": {why}" if why else "")
 
 
 def budget_period(per: str, now_ms: int) -> str:

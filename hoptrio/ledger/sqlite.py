@@ -187,6 +187,25 @@ class SqliteStore:
         sql = f"SELECT {ENTRY} FROM entries WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [entry_of(row) for row in self._all(sql, account_id, after_seq, limit)]
 
+    def entry_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
+    ) -> list[Entry]:
+        where = "seq > ? AND at_ms >= ? AND at_ms < ?" + (" AND account_id = ?" if account_id else "")
+        values = (after_seq, since_ms, until_ms, *([account_id] if account_id else []))
+        return [
+            entry_of(row)
+            for row in self._all(f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, limit)
+        ]
+
+    def request_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
+    ) -> list[RequestRecord]:
+        where = "created_at_ms >= ? AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)"
+        where += " AND account_id = ?" if account_id else ""
+        values = (max(since_ms, after[0]), until_ms, *after, *([account_id] if account_id else []))
+        sql = f"SELECT {REQUEST} FROM requests WHERE {where} ORDER BY created_at_ms, id LIMIT ?"
+        return [record_of(row) for row in self._all(sql, *values, limit)]
+
     def open_holds(self, owner: str | None) -> list[HoldRow]:
         where = "h.state = 'open' AND (?1 IS NULL OR h.owner = ?1)"
         sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"

@@ -30,13 +30,25 @@ from hoptrio.ledger.operations import (
     Note,
     Operation,
     Ping,
+    Purge,
     Release,
     Renew,
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge
-from hoptrio.ledger.sqlite_rows import ACCOUNT, HOLD, KEY, REQUEST, account_of, hold_of, key_of, request_row, text_of
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
+from hoptrio.ledger.sqlite_rows import (
+    ACCOUNT,
+    HOLD,
+    KEY,
+    REQUEST,
+    account_of,
+    hold_of,
+    key_of,
+    request_row,
+    text_of,
+    texts_of,
+)
 from hoptrio.limits import OWNER_KEPT_MS
 from hoptrio.money import format_nanos
 
@@ -101,6 +113,7 @@ class Changes:
             CreateKey: self._create_key,
             RevokeKey: self._revoke_key,
             Renew: self._renew,
+            Purge: self._purge,
             Ping: lambda _: None,
         }
 
@@ -277,7 +290,9 @@ class Changes:
         account = self._account(change.account)
         if account is None:
             return NotFound(f"no account {change.account}")
-        self._execute("UPDATE accounts SET disabled = ? WHERE id = ?", (change.disabled, account.id))
+        if account.disabled != change.disabled:
+            self._execute("UPDATE accounts SET disabled = ? WHERE id = ?", (change.disabled, account.id))
+            self._enter(account.id, EntryKind.ADJUST, 0, why=why_disabled(change.disabled, change.why))
         return self._account_there(account.id)
 
     def _create_key(self, create: CreateKey) -> ApiKey | HoptrioError:
@@ -317,6 +332,15 @@ class Changes:
         now_ms = self._now_ms()
         self._execute(_RENEW, (renew.owner, now_ms))
         self._execute(_FORGET_OWNERS, (now_ms - OWNER_KEPT_MS,))
+
+    def _purge(self, purge: Purge) -> int:
+        sql = "SELECT id, provider_ids FROM requests WHERE created_at_ms < ? AND state <> 'running'"
+        rows = self._execute(f"{sql} ORDER BY created_at_ms LIMIT ?", (purge.before_ms, purge.limit)).fetchall()
+        for request_id, provider_ids in rows:
+            for provider_id in texts_of(provider_ids):
+                self._execute("DELETE FROM provider_ids WHERE id = ? AND request_id = ?", (provider_id, request_id))
+            self._execute("DELETE FROM requests WHERE id = ?", (request_id,))
+        return len(rows)
 
     def _key(self, key_id: str) -> ApiKey | None:
         row = self._execute(_FIND_KEY, (key_id,)).fetchone()

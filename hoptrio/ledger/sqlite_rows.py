@@ -32,6 +32,7 @@ __all__ = [
     "record_of",
     "request_row",
     "text_of",
+    "texts_of",
 ]
 
 ACCOUNT = "a.id, a.name, a.balance_nanos, a.held_nanos, a.disabled, a.created_at_ms"
@@ -60,7 +61,8 @@ def text_of(values: Sequence[Any]) -> str:
     return _encode(values).decode() if values else "[]"
 
 
-def _texts_of(text: str) -> tuple[str, ...]:
+def texts_of(text: str) -> tuple[str, ...]:
+    """The list in a JSON text."""
     return () if text == "[]" else _texts.decode(text)
 
 
@@ -87,7 +89,7 @@ def key_of(row: Sequence[Any]) -> ApiKey:
         budget_nanos=row[4],
         budget_per=row[5],
         expires_at_ms=row[6],
-        models=_texts_of(row[7]),
+        models=texts_of(row[7]),
         revoked=bool(row[8]),
         created_at_ms=row[9],
         account=account_of(row[10:16]),
@@ -151,10 +153,10 @@ def record_of(row: Sequence[Any]) -> RequestRecord:
         raw_usage=row[14],
         hold_nanos=row[15],
         charge_nanos=row[16],
-        flags=_texts_of(row[17]),
+        flags=texts_of(row[17]),
         attempts=row[18],
         timeline=_timeline.decode(row[19]),
-        provider_ids=_texts_of(row[20]),
+        provider_ids=texts_of(row[20]),
     )
 
 

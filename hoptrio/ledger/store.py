@@ -83,6 +83,16 @@ class Store(Interface):
 
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]: ...
 
+    def entry_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
+    ) -> list[Entry]:
+        """The first entries behind `after_seq` (of one account), made from `since_ms` on and before `until_ms`."""
+
+    def request_page(
+        self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
+    ) -> list[RequestRecord]:
+        """The first requests behind `after` in the order of (created_at_ms, id), made in that time."""
+
     def open_holds(self, owner: str | None) -> list[HoldRow]: ...
 
     def owners(self) -> list[OwnerRow]:

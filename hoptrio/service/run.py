@@ -2,7 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
-        services      lease and sweep of orphaned holds
+        services      lease and sweep of orphaned holds, retention
           connections every client connection and the streams on it
             accept    dies first: no new connections
 
@@ -29,14 +29,18 @@ from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
+from hoptrio.ledger.retention import keep
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.heap import steady_heap
+from hoptrio.service.lifeline import HURRY, RETIRE
+from hoptrio.service.sockets import url_of
 from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
+    import socket
     import ssl
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from hoptrio.config import Config
 
@@ -46,21 +50,23 @@ log = structlog.get_logger("hoptrio.service")
 
 #: After the grace, streams are ended by `shutdown`: their settlement and their last words take at most this long.
 LAST_WORDS_S = limits.SETTLE_S + 5.0
-#: Connections that wait to be accepted; Linux lowers it to somaxconn (4,096).
-LISTEN_BACKLOG = 4096
 
 
 async def serve(
     config: Config,
     *,
     reload: Callable[[], Config] | None = None,
+    sockets: Sequence[socket.socket] = (),
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready."""
+    """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
+
+    With `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those.
+    """
     steady_heap()
     max_streams = fit_streams(config.server.max_streams)
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        orders = _Orders(signals)
+    with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
+        orders = _Orders(signals, worker=bool(sockets))
         async with (
             trio.open_nursery() as listening,
             open_ledger(config.ledger.url, owner=this_process()) as ledger,
@@ -68,6 +74,7 @@ async def serve(
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
+            services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = Gateway(
                 ledger=ledger,
                 upstream=upstream,
@@ -81,13 +88,12 @@ async def serve(
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
-                sockets = await trio.open_tcp_listeners(
-                    config.server.listen.port, host=config.server.listen.host, backlog=LISTEN_BACKLOG
-                )
+                listeners = await _listen(config, sockets)
                 drained = trio.Event()
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
-                connections.start_soon(_serve_data, listener, sockets, tls, drained)
-                task_status.started([_url(each, tls) for each in sockets])
+                connections.start_soon(_serve_data, listener, listeners, tls, drained)
+                names = [each.socket.getsockname() for each in listeners]
+                task_status.started([url_of(name, tls=tls is not None) for name in names])
                 listening.start_soon(orders.run, partial(_reload, gateway, reload))
                 await orders.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
@@ -97,22 +103,39 @@ async def serve(
             listening.cancel_scope.cancel()
 
 
-class _Orders:
-    """What signals ask for: SIGHUP a reload until the first stop; SIGTERM and SIGINT to stop, and then to hurry."""
+def _signals(*, worker: bool) -> list[signal.Signals]:
+    mine = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    return [*mine, RETIRE, HURRY] if worker else mine
 
-    def __init__(self, signals: AsyncIterator[int]) -> None:
+
+class _Orders:
+    """What signals ask for: SIGHUP a reload until the first stop; SIGTERM and SIGINT to stop, and then to hurry.
+
+    A worker hurries on `HURRY` alone. SIGTERM may reach it twice, from its supervisor and from whoever told that.
+    """
+
+    def __init__(self, signals: AsyncIterator[int], *, worker: bool) -> None:
         self._signals = signals
+        self._worker = worker
         self._stops = trio.Semaphore(0)
         self._stopping = False
+        #: Others serve on: what still reaches this process is not refused.
+        self.retiring = False
 
     async def run(self, reload: Callable[[], None]) -> None:
         """Take signals until cancelled."""
         async for number in self._signals:
             if number != signal.SIGHUP:
-                self._stopping = True
-                self._stops.release()
+                self._stop(number)
             elif not self._stopping:
                 reload()
+
+    def _stop(self, number: int) -> None:
+        if self._stopping and self._worker and number != HURRY:
+            return
+        self.retiring = self.retiring or number == RETIRE
+        self._stopping = True
+        self._stops.release()
 
     async def stop(self) -> None:
         """Wait for the next signal to stop."""
@@ -129,10 +152,11 @@ async def _serve_data(
     drained.set()
 
 
-def _url(listener: trio.SocketListener, tls: ssl.SSLContext | None) -> str:
-    host, port = listener.socket.getsockname()[:2]
-    scheme = "http" if tls is None else "https"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio.SocketListener]:
+    if sockets:
+        return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+    address = config.server.listen
+    return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
 def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
@@ -154,7 +178,7 @@ def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
 
 
 async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:
-    gateway.draining = True
+    gateway.draining = not orders.retiring
     listener.drain()
     log.info("draining", streams=len(gateway.registry), grace_s=grace_s, pid=os.getpid())
     await _wait(drained, orders, grace_s)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,7 +80,7 @@ def test_an_account_from_its_opening_to_its_end(call):
     assert call("account", "create", "acme", "--deposit", "10.5")[1]["balance"] == "10.5"
     assert call("account", "deposit", "acme", "0.25")[1]["balance"] == "10.75"
     assert call("account", "adjust", "acme", "-0.75", "--why", "typo")[1]["balance"] == "10"
-    assert call("account", "disable", "acme")[1]["disabled"] is True
+    assert call("account", "disable", "acme", "--why", "fraud")[1]["disabled"] is True
     assert call("account", "disable", "acme", "--undo")[1]["disabled"] is False
     status, shown = call("account", "show", "acme", "--entries")
     assert status == 0
@@ -85,7 +89,13 @@ def test_an_account_from_its_opening_to_its_end(call):
         ("deposit", "10.5", ""),
         ("deposit", "0.25", ""),
         ("adjust", "-0.75", "typo"),
+        ("adjust", "0", "disabled: fraud"),
+        ("adjust", "0", "enabled"),
     ]
+    assert [
+        entry["seq"]
+        for entry in call("account", "show", "acme", "--entries", "--after", "1", "--limit", "2")[1]["entries"]
+    ] == [2, 3]
     assert [account["name"] for account in call("account", "list")[1]] == ["acme"]
 
 
@@ -186,3 +196,98 @@ def test_for_people_it_prints_tables(stream, capsys, monkeypatch, args, words):
     assert run(list(args)) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in words)
+
+
+def test_a_disabled_account_that_is_disabled_again_has_one_entry_for_it(call):
+    call("account", "create", "acme")
+    for _ in range(2):
+        call("account", "disable", "acme")
+    assert [entry["why"] for entry in call("account", "show", "acme", "--entries")[1]["entries"]] == ["disabled"]
+    assert call("ledger", "audit")[0] == 0
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+def test_entries_are_exported_in_columns_that_stay(call, stream, capsys):
+    call("account", "create", "other", "--deposit", "3")
+    assert run(["ledger", "export", "--account", "acme"]) == 0
+    header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert header == ["seq", "at", "account", "kind", "amount", "returned", "uncollected", "currency", "hold", "why"]
+    assert [row[2:] for row in rows] == [
+        ["acme", "deposit", "10", "", "", "EUR", "", ""],
+        ["acme", "capture", "-0.25", "0.75", "", "EUR", "hold_1", ""],
+    ]
+
+
+def test_requests_are_exported_as_they_are_shown(call, stream, capsys):
+    assert call("ledger", "export", "--what", "requests")[1] == [call("request", "show", "req_1")[1]]
+    assert run(["ledger", "export", "--what", "requests"]) == 0
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["id"], row["account"], row["charge"], row["hold"]) == ("req_1", "acme", "0.25", "1")
+    assert (row["input_tokens"], row["stream"], row["client_request_id"]) == ("", "true", "mine")
+
+
+def test_an_export_is_of_the_time_from_until_before(call, stream):
+    def ids(since, until):
+        return [row["id"] for row in call("ledger", "export", "--what", "requests", "--from", since, "--to", until)[1]]
+
+    created_at = call("request", "show", "req_1")[1]["created_at"]
+    assert ids("2026-11-30", "2026-12-02") == ids(created_at, "2026-12-02") == ["req_1"]
+    assert ids("2026-11-01", created_at) == ids("2026-12-02", "2027-01-01") == []
+
+
+def test_an_export_goes_through_pages(call, monkeypatch):
+    monkeypatch.setattr("hoptrio.limits.EXPORT_PAGE_ROWS", 2)
+    call("account", "create", "acme")
+    for number in range(1, 6):
+        call("account", "deposit", "acme", str(number))
+    assert [row["amount"] for row in call("ledger", "export")[1]] == ["1", "2", "3", "4", "5"]
+
+
+def test_an_export_to_a_file_is_whole_and_private(call, stream, folder):
+    assert call("ledger", "export", "entries.csv", "--format", "csv") == (0, {"file": "entries.csv", "rows": 2})
+    assert (folder / "entries.csv").read_text().count("\n") == 3
+    assert (folder / "entries.csv").stat().st_mode & 0o777 == 0o600
+    assert not list(folder.glob("*.partial"))
+    assert call("ledger", "export", "--account", "nobody")[0] == 1
+
+
+# -- backup ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_of_a_ledger_that_is_being_written_passes_the_audit(call, stream, folder):
+    over = threading.Event()
+
+    def deposit() -> None:
+        async def work() -> None:
+            async with open_ledger(f"sqlite:///{folder}/ledger.db") as ledger:
+                while not over.is_set():
+                    await ledger.deposit("acme", 1)
+
+        trio.run(work)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(deposit)
+        try:
+            assert call("ledger", "backup", "copy.db")[0] == 0
+        finally:
+            over.set()
+        writing.result()
+    assert (folder / "copy.db").stat().st_mode & 0o777 == 0o600
+    (folder / "hoptrio.toml").write_text(CONFIG.replace("ledger.db", "copy.db"))
+    status, report = call("ledger", "audit")
+    assert (status, report["captured"]) == (0, 1)
+
+
+def test_a_backup_replaces_no_file(call, stream, folder):
+    (folder / "mine").write_text("mine")
+    assert call("ledger", "backup", "mine")[0] == 1
+    assert (folder / "mine").read_text() == "mine"
+
+
+def test_a_backup_of_nothing_is_a_failure(call, folder):
+    status, told = call("ledger", "backup", "copy.db")
+    assert status == 1
+    assert told["error"]["message"].startswith("no backup: there is no ")
+    assert not (folder / "copy.db").exists()

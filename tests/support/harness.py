@@ -21,13 +21,14 @@ from hoptrio.downstream.drain import Drain
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
 from tests.support.client import Client, Response
 from tests.support.provider import Provider, Step
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey, RequestRecord
@@ -158,11 +159,15 @@ async def _own_nursery(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_ST
 
 @asynccontextmanager
 async def gateway(
-    *scripts: list[Step], config: dict[str, Any] | None = None, contract: str = "hoptrio", deposit: str = "1000"
+    *scripts: list[Step],
+    config: dict[str, Any] | None = None,
+    contract: str = "hoptrio",
+    deposit: str = "1000",
+    now_ms: Callable[[], int] = wall_ms,
 ) -> AsyncIterator[Harness]:
     """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`."""
     built = build(config or settings())
-    async with memory_ledger() as ledger, trio.open_nursery() as nursery:
+    async with memory_ledger(now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
         async with Upstream(provider.connect) as upstream:

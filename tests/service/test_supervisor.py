@@ -1,0 +1,400 @@
+"""Several workers behind one port: real processes, real signals, loopback sockets."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import sqlite3
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+import pytest
+import trio
+import trustme
+
+from hoptrio.ledger.ledger import open_ledger
+from tests.support.running import simulator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = """
+[server]
+listen = "127.0.0.1:0"
+workers = {workers}
+shutdown_grace_seconds = {grace}
+{more}
+[ledger]
+url = "sqlite:///ledger.db"
+[models.m]
+input = "1"
+output = "2"
+max_input_tokens = 1000
+max_output_tokens = 100
+[channels.c]
+protocols = ["chat"]
+base_url = "{provider}/v1"
+api_key = "k"
+models = ["m"]
+"""
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with simulator() as url:
+        yield url
+
+
+class Answer(NamedTuple):
+    status: int
+    text: str
+
+
+class Service:
+    """``hoptrio serve`` in a directory of its own, with an account and a key."""
+
+    def __init__(self, folder: Path, provider: str, workers: int, grace: float, more: str) -> None:
+        self.folder, self.provider = folder, provider
+        self.log = folder / "log"
+        self.write_config(workers, grace, more)
+        self.secret = trio.run(self._fill)
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "hoptrio", "serve", "--config", str(folder / "hoptrio.toml"), "--json"],
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        self.root = psutil.Process(self.process.pid)
+        alarm = threading.Timer(30, self.process.kill)
+        alarm.start()
+        line = self.process.stdout.readline()
+        alarm.cancel()
+        if not line:
+            self.process.stdout.close()
+            self.process.wait()
+            pytest.fail(self.log.read_text())
+        [self.url] = json.loads(line)["listen"]
+
+    def write_config(self, workers: int, grace: float, more: str = "") -> None:
+        text = CONFIG.format(provider=self.provider, workers=workers, grace=grace, more=more)
+        (self.folder / "hoptrio.toml").write_text(text)
+
+    async def _fill(self) -> str:
+        async with open_ledger(f"sqlite:///{self.folder}/ledger.db") as ledger:
+            await ledger.create_account("acme", 10**12)
+            return (await ledger.create_key("acme"))[1]
+
+    def workers(self) -> set[int]:
+        return {child.pid for child in self.root.children()}
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+
+    def call(self, prompt: str = "sim: events=2 pace=1ms", on: http.client.HTTPConnection | None = None) -> Answer:
+        """A stream to its end, on a connection of its own or on the one given."""
+        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": prompt}]}
+        connection = on or self.connect()
+        try:
+            connection.request(
+                "POST", "/v1/chat/completions", json.dumps(body), {"authorization": f"Bearer {self.secret}"}
+            )
+            with connection.getresponse() as response:
+                return Answer(response.status, response.read().decode())
+        finally:
+            if on is None:
+                connection.close()
+
+    def in_background(self, prompt: str) -> threading.Thread:
+        """A call whose end nobody waits for."""
+
+        def work() -> None:
+            try:
+                self.call(prompt)
+            except (http.client.HTTPException, OSError):
+                return
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    def ask(self, sql: str) -> int:
+        with closing(sqlite3.connect(self.folder / "ledger.db", timeout=5)) as connection:
+            return connection.execute(sql).fetchone()[0]
+
+    def open_holds(self) -> int:
+        return self.ask("SELECT count(*) FROM holds WHERE state = 'open'")
+
+    def settled_by(self, reason: str) -> int:
+        return self.ask(f"SELECT count(*) FROM holds WHERE reason = '{reason}'")
+
+    async def leave(self, nanos: int) -> None:
+        """Take all but `nanos` from the account."""
+        async with open_ledger(f"sqlite:///{self.folder}/ledger.db") as ledger:
+            account = ledger.account("acme")
+            await ledger.adjust("acme", nanos - account.available_nanos, "for this test")
+
+    def lowest_until(self, over: threading.Event) -> int:
+        """The least that was available at any commit seen."""
+        lowest = []
+        while not over.is_set():
+            lowest.append(self.ask("SELECT min(balance_nanos - held_nanos) FROM accounts"))
+        return min(lowest)
+
+    def audit(self) -> list[str]:
+        async def work() -> list[str]:
+            async with open_ledger(f"sqlite:///{self.folder}/ledger.db") as ledger:
+                return list((await ledger.audit()).violations)
+
+        return trio.run(work)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+def eventually(true, seconds: float = 15.0) -> None:
+    """Poll until `true()`; the processes it asks about have no other way to tell."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def serving(tmp_path, provider):
+    @contextmanager
+    def serving(workers: int, *, grace: float = 10, more: str = ""):
+        service = Service(tmp_path, provider, workers, grace, more)
+        before = service.root.children()
+        try:
+            yield service
+        finally:
+            left = [*before, *(service.root.children() if service.root.is_running() else []), service.root]
+            service.process.terminate()
+            _, alive = psutil.wait_procs(left, timeout=20)
+            for each in alive:
+                each.kill()
+            service.process.wait(5)
+            service.process.stdout.close()
+
+    return serving
+
+
+def test_a_killed_worker_is_replaced_and_its_holds_are_resolved(serving):
+    with serving(2) as service:
+        before = service.workers()
+        streams = [service.in_background("sim: events=2 pace=20s") for _ in range(4)]
+        eventually(lambda: service.open_holds() == 4)
+        owners = service.ask("SELECT group_concat(owner) FROM holds")
+        victim = next(pid for pid in before if f":{pid}:" in owners)
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: len(service.workers() - {victim}) == 2)
+        eventually(lambda: service.settled_by("orphaned") > 0)
+        assert service.open_holds() + service.settled_by("orphaned") == 4
+        assert service.call().text.endswith("data: [DONE]\n\n")
+        service.process.kill()
+        for stream in streams:
+            stream.join()
+
+
+def test_a_rolling_restart_under_load_loses_no_request(serving):
+    with serving(2) as service:
+        before = service.workers()
+        over = threading.Event()
+
+        def hammer(keep_alive: bool) -> int:
+            done = 0
+            with closing(service.connect()) as connection:
+                while not over.is_set():
+                    answer = service.call(on=connection if keep_alive else None)
+                    assert answer.status == 200
+                    assert answer.text.endswith("data: [DONE]\n\n")
+                    done += 1
+            return done
+
+        with ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(hammer, keep_alive=i % 2 == 0) for i in range(4)]
+            service.process.send_signal(signal.SIGHUP)
+            try:
+                eventually(lambda: len(service.workers()) == 2 and not service.workers() & before, 30)
+            finally:
+                over.set()
+            counts = [client.result() for client in clients]
+        assert min(counts) > 0
+        assert service.stop() == 0
+        assert service.audit() == []
+
+
+def test_sigterm_drains_every_worker_and_exits_0(serving):
+    with serving(2) as service:
+        with ThreadPoolExecutor(4) as pool:
+            streams = [pool.submit(service.call, "sim: events=3 pace=300ms") for _ in range(4)]
+            eventually(lambda: service.open_holds() == 4)
+            assert service.stop() == 0
+            assert all(stream.result().text.endswith("data: [DONE]\n\n") for stream in streams)
+        assert service.ask("SELECT count(*) FROM holds WHERE state = 'captured'") == 4
+
+
+def test_workers_end_with_a_supervisor_that_was_killed(serving):
+    with serving(2, grace=600) as service:
+        workers = [psutil.Process(pid) for pid in service.workers()]
+        stream = service.in_background("sim: events=2 pace=60s")
+        eventually(lambda: service.open_holds() == 1)
+        service.process.kill()
+        _, alive = psutil.wait_procs(workers, timeout=20)
+        assert not alive
+        stream.join()
+        assert (service.open_holds(), service.settled_by("shutdown")) == (0, 1)
+
+
+def test_a_broken_config_changes_nothing(serving):
+    with serving(2) as service:
+        before = service.workers()
+        (service.folder / "hoptrio.toml").write_text("[server]\nworkers = 0\n")
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "reload refused" in service.log.read_text())
+        assert service.workers() == before
+        # A worker that is started now runs with the config that was checked.
+        victim = min(before)
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: service.log.read_text().count("worker started") == 3)
+        eventually(lambda: len(service.workers() - {victim}) == 2)
+        assert service.call().status == 200
+        assert service.stop() == 0
+
+
+def test_workers_speak_https(serving, tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "chain.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with serving(2, more='tls_certificate = "chain.pem"\ntls_key = "key.pem"') as service:
+        place = service.url.removeprefix("https://")
+        with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
+            connection.request("GET", "/readyz")
+            with connection.getresponse() as response:
+                assert json.load(response)["ready"] is True
+        assert service.stop() == 0
+
+
+def test_sighup_takes_over_the_number_of_workers(serving):
+    with serving(2) as service:
+        before = service.workers()
+        service.write_config(workers=1, grace=10)
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: len(service.workers()) == 1 and not service.workers() & before)
+        assert service.stop() == 0
+
+
+def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(serving):
+    prompt = "sim: events=1 pace=1ms delay={}s"
+    with serving(4) as service, ThreadPoolExecutor(51) as pool:
+        service.call(prompt.format(0))
+        hold_nanos = service.ask("SELECT amount_nanos FROM holds")
+        trio.run(service.leave, 3 * hold_nanos)
+        over = threading.Event()
+        watching = pool.submit(service.lowest_until, over)
+        calls = [pool.submit(service.call, prompt.format(6)) for _ in range(50)]
+        statuses = sorted(call.result().status for call in calls)
+        over.set()
+        assert statuses == [200] * 3 + [402] * 47
+        assert watching.result() == 0
+        assert service.audit() == []
+
+
+def test_a_second_sigterm_ends_the_grace_on_every_worker(serving):
+    with serving(2, grace=600) as service:
+        streams = [service.in_background("sim: events=2 pace=60s") for _ in range(4)]
+        eventually(lambda: service.open_holds() == 4)
+        service.process.terminate()
+        eventually(lambda: service.log.read_text().count("draining") == 2)
+        assert service.stop() == 0
+        assert service.settled_by("shutdown") == 4
+        for stream in streams:
+            stream.join()
+
+
+def test_a_signal_to_the_whole_group_leaves_running_streams_their_grace(serving):
+    with serving(2) as service, ThreadPoolExecutor(4) as pool:
+        streams = [pool.submit(service.call, "sim: events=3 pace=300ms") for _ in range(4)]
+        eventually(lambda: service.open_holds() == 4)
+        for pid in service.workers():
+            os.kill(pid, signal.SIGINT)
+        assert service.stop() == 0
+        assert all(stream.result().text.endswith("data: [DONE]\n\n") for stream in streams)
+
+
+# -- the supervisor alone, with workers that behave as they are told ------------------------------------------------
+
+SUPERVISE = """
+import sys
+from hoptrio.service.logs import set_up_logs
+from hoptrio.service.supervisor import Settings, Supervisor
+
+set_up_logs()
+kill_after_s, worker = float(sys.argv[1]), sys.argv[2]
+settings = Settings(b"", 1, 0.0)
+supervisor = Supervisor(
+    [sys.executable, "-c", worker], [], settings,
+    reload=lambda: settings, on_ready=lambda: print("ready", flush=True), kill_after_s=kill_after_s,
+)
+assert "trio" not in sys.modules
+sys.exit(supervisor.run())
+"""
+READY = """
+import os, signal, sys, time
+told = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+os.write(int(told["--ready-fd"]), b"+")
+"""
+
+
+@contextmanager
+def supervising(worker: str, *, kill_after_s: float = 10.0):
+    command = [sys.executable, "-c", SUPERVISE, str(kill_after_s), worker]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_worker_that_ignores_sigterm_is_killed():
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + READY + "time.sleep(60)"
+    with supervising(deaf, kill_after_s=0.2) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(20) == 1
+        assert "worker killed" in process.stderr.read()
+
+
+def test_a_worker_that_crashes_again_and_again_is_restarted_more_and_more_slowly(tmp_path):
+    flag = tmp_path / "crash"
+    with supervising(READY + f"while not os.path.exists({str(flag)!r}): time.sleep(0.01)\nsys.exit(3)") as process:
+        assert process.stdout.readline() == "ready\n"
+        flag.touch()
+        found: list[float] = []
+        while len(found) < 4:
+            line = process.stderr.readline()
+            assert line, "it has ended"
+            found += map(float, re.findall(r"restart_s\D+([0-9.]+)", line))
+        process.terminate()
+        assert process.wait(20) == 0
+    assert found == [0.1, 0.2, 0.4, 0.8]
+
+
+def test_workers_that_do_not_start_at_all_end_the_service():
+    with supervising("import sys; sys.exit(2)") as process:
+        assert process.wait(20) == 2
+        assert process.stdout.read() == ""
