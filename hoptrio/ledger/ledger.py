@@ -351,13 +351,14 @@ class Ledger:
 
     @property
     def reachable(self) -> bool:
-        """False from a commit that failed until one that succeeds."""
+        """False from a commit that failed until one that wrote something."""
         return self._writer.reachable
 
     async def ping(self, timeout_s: float = 1.0) -> bool:
-        """Can the ledger be written now? An empty transaction through the writer, which costs no disk flush."""
+        """Can the ledger be written now? An empty transaction through the writer, which costs no disk flush, and the
+        last write: the sweep makes one every few seconds."""
         ticket = await self._ask(Ping(), timeout_s)
-        return not ticket.abandoned and not isinstance(ticket.answer, HoptrioError)
+        return self.reachable and not ticket.abandoned and not isinstance(ticket.answer, HoptrioError)
 
     async def renew(self) -> None:
         """Renew the lease of `owner`; it lasts `limits.LEASE_S`. Raises LedgerUnavailable."""

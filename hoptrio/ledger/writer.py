@@ -21,9 +21,9 @@ import trio
 
 from hoptrio import limits
 from hoptrio.contract import Reason
-from hoptrio.errors import Internal, LedgerUnavailable
-from hoptrio.ledger.model import Hold
-from hoptrio.ledger.operations import Operation, Release, is_owed
+from hoptrio.errors import HoptrioError, Internal, LedgerUnavailable
+from hoptrio.ledger.model import Hold, Placed, Resolution, Resolved
+from hoptrio.ledger.operations import Operation, Ping, Release, is_owed
 from hoptrio.ledger.store import Store, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -68,16 +68,20 @@ class Batcher:
         waiting = [*self._kept, *tickets]
         self._kept = []
         answered: list[Ticket] = []
+        written = False
         while waiting:
             batch = [ticket for ticket in waiting[: limits.COMMIT_OPS_MAX] if not _dropped(ticket, answered)]
             waiting = waiting[limits.COMMIT_OPS_MAX :]
             try:
                 self._apply(batch, answered)
+                written |= any(map(_wrote, batch))
             except StoreUnavailable as error:
                 done = set(answered)
                 self._fail([ticket for ticket in batch if ticket not in done] + waiting, error, answered)
                 return answered
-        self.retry_s, self.reachable = 0.0, True
+        self.retry_s = 0.0
+        # A full disk still lets a transaction through that writes nothing.
+        self.reachable |= written
         return answered
 
     def _apply(self, batch: list[Ticket], answered: list[Ticket]) -> None:
@@ -122,6 +126,14 @@ class Batcher:
             answered.append(ticket)
             if error.uncertain:
                 self._kept.append(_void(ticket.operation))
+
+
+def _wrote(ticket: Ticket) -> bool:
+    """Applying it changed something: not so a ping, a refused hold, or a hold that was resolved before or never was."""
+    answer = ticket.answer
+    if isinstance(ticket.operation, Hold | Resolution | Release):
+        return isinstance(answer, Placed) or (isinstance(answer, Resolved) and answer.first)
+    return not isinstance(ticket.operation, Ping) and not isinstance(answer, HoptrioError)
 
 
 def _dropped(ticket: Ticket, answered: list[Ticket]) -> bool:

@@ -53,7 +53,7 @@ async def _round(deployment: Deployment, secrets: dict[str, str], after_s: float
     with served(deployment) as server:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_crowd, server, secrets, seed, at_once, sights)
-            await _under_way(server, at_once // 2)
+            await _under_way(server, at_once // 5)
             await trio.sleep(after_s)
             server.stop(signal.SIGKILL)
             nursery.cancel_scope.deadline = trio.current_time() + 1

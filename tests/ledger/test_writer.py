@@ -96,6 +96,15 @@ def test_behind_a_short_lock_everything_waits():
     assert batcher.reachable
 
 
+def test_only_a_write_proves_that_the_store_can_be_written_again():
+    batcher = Batcher(FakeStore(BUSY))
+    batcher.commit(tickets(Ping(), Release("hold_that_never_was", "not_dispatched")))
+    batcher.commit([])
+    assert not batcher.reachable
+    batcher.commit(tickets(1))
+    assert batcher.reachable
+
+
 def test_the_pause_between_attempts_doubles_up_to_its_bound():
     batcher = Batcher(FakeStore(*[BUSY] * 9))
     pauses = [batcher.retry_s for _ in range(9) if batcher.commit(tickets(1)) == []]
