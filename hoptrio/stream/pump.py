@@ -196,17 +196,16 @@ class BodyPump:
 
     async def run(self, answer: Answer, first: bytes) -> Ended:
         """Read the body, then its usage."""
-        parts = [first]
-        size = len(first)
+        # One block that grows, since thousands of read-sized ones would leave the heap in pieces (`service.heap`).
+        body = bytearray(first)
         while not isinstance(data := await answer.receive(), BodyEnd):
-            parts.append(data)
-            size += len(data)
-            if size > limits.UNARY_BYTES_MAX:
+            body += data
+            if len(body) > limits.UNARY_BYTES_MAX:
                 return Ended(Reason.EVENT_TOO_LARGE)
         if data not in (BodyEnd.CLEAN, BodyEnd.CLOSED):
             return Ended(Reason.TRUNCATED, error=from_body_end(data))
         self._note("body")
-        return self._judge(b"".join(parts))
+        return self._judge(bytes(body))
 
     def cut(self, reason: Reason) -> Ended:
         """Half a body is nothing."""
