@@ -2,10 +2,10 @@
 
 glibc raises its mmap threshold to the largest block it ever freed (up to 32 MiB), and from then on bodies and backlogs
 of megabytes live in the heap, where one small block above them pins them; so the threshold is fixed. That alone is not
-enough: a body kept as a list of reads lies in the heap in pieces below any threshold, so bodies are gathered in one block
-that grows (`stream.pump.BodyPump`). Measured over 5,000 streams with every failure and bodies up to 64 MiB, resident
-memory before and after: 86 to 195 MiB with neither, 68 to 116 at worst with the first, 59 to 72 at worst of five seeds
-with both; 69 to 70 over 15,000 streams. Elsewhere than on glibc the threshold is left alone.
+enough: a body kept as a list of reads lies in the heap in pieces below any threshold, so bodies are gathered in one
+block that grows (`stream.pump.BodyPump`). Measured over 5,000 streams with every failure and bodies up to 64 MiB,
+resident memory before and after: 86 to 195 MiB with neither, 68 to 116 at worst with the first, 59 to 72 at worst of
+five seeds with both; 69 to 70 over 15,000 streams. Elsewhere than on glibc the threshold is left alone.
 """
 
 from __future__ import annotations
