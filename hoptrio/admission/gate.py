@@ -14,7 +14,7 @@ from hoptrio.admission.routing import route
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from hoptrio.admission.catalogue import Catalogue, Channel, Model
     from hoptrio.admission.quote import Quote
@@ -48,9 +48,12 @@ def admit(
     rules: Rules,
     catalogue: Catalogue,
     load: Load,
-    owner_of: Callable[[str], tuple[str, str | None] | None],
+    owners: Mapping[str, tuple[str, str | None]],
 ) -> Admitted:
-    """Judge everything but limits and balance. Raises the first refusal that applies."""
+    """Judge everything but limits and balance. Raises the first refusal that applies.
+
+    `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
+    """
     if call.protocol not in contract.protocols:
         raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
     model = catalogue.models.get(call.model)
@@ -58,7 +61,7 @@ def admit(
         raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
     if model.max_output_tokens is None:
         raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    pinned = _pinned(call, key, owner_of)
+    pinned = _pinned(call, key, owners)
     if key.models and call.model not in key.models:
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
@@ -67,10 +70,10 @@ def admit(
     return _priced(call, rules, model, channel, dropped_tools)
 
 
-def _pinned(call: Call, key: ApiKey, owner_of: Callable[[str], tuple[str, str | None] | None]) -> str | None:
+def _pinned(call: Call, key: ApiKey, owners: Mapping[str, tuple[str, str | None]]) -> str | None:
     pinned: str | None = None
     for provider_id in call.provider_ids:
-        owner = owner_of(provider_id)
+        owner = owners.get(provider_id)
         if owner is None or owner[0] != key.account.id or pinned not in (None, owner[1]):
             # Another account's id and one that never was look the same.
             raise errors.NotFound("A response that the request refers to was not found.", code="not_found")

@@ -89,7 +89,7 @@ def show(invocation: Invocation, name: str, entries: bool, after: int, limit: in
 
     async def work() -> tuple[Account, list[Entry]]:
         async with invocation.open_ledger() as ledger:
-            found = ledger.account(name)
+            found = await ledger.account(name)
             if found is None:
                 raise Failed(f"no account {name}")
             return found, await ledger.entries(found.id, after_seq=after, limit=limit) if entries else []

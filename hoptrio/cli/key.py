@@ -62,7 +62,7 @@ def list_(invocation: Invocation, account_name: str | None) -> None:
         async with invocation.open_ledger() as ledger:
             if account_name is None:
                 return await ledger.keys()
-            account = ledger.account(account_name)
+            account = await ledger.account(account_name)
             if account is None:
                 raise Failed(f"no account {account_name}")
             return await ledger.keys(account.id)

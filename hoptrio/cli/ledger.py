@@ -100,7 +100,7 @@ def export(
 
     async def work() -> int:
         async with invocation.open_ledger() as opened:
-            account = None if account_name is None else opened.account(account_name)
+            account = None if account_name is None else await opened.account(account_name)
             if account_name is not None and account is None:
                 raise Failed(f"no account {account_name}")
             currency = invocation.config().ledger.currency

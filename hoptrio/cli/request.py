@@ -29,10 +29,10 @@ def show(invocation: Invocation, request_id: str) -> None:
 
     async def work() -> dict[str, Any]:
         async with invocation.open_ledger() as ledger:
-            record = ledger.request(request_id)
+            record = await ledger.request(request_id)
             if record is None:
                 raise Failed(f"no request {request_id}")
-            account = ledger.account(record.account_id)
+            account = await ledger.account(record.account_id)
             return operator_report(record, currency, account.name if account else record.account_id)
 
     report = invocation.run(work)
@@ -61,7 +61,7 @@ def list_(invocation: Invocation, /, account_name: str | None, **where: Any) -> 
     async def work() -> list[dict[str, Any]]:
         async with invocation.open_ledger() as ledger:
             names = {account.id: account.name for account in await ledger.accounts()}
-            account = None if account_name is None else ledger.account(account_name)
+            account = None if account_name is None else await ledger.account(account_name)
             if account_name is not None and account is None:
                 raise Failed(f"no account {account_name}")
             records = await ledger.requests(RequestFilter(account_id=account.id if account else None, **where))

@@ -52,12 +52,12 @@ class Gateway:
         #: Set at shutdown: no new streams.
         self.draining = False
 
-    def key_of(self, head: Head) -> ApiKey:
+    async def key_of(self, head: Head) -> ApiKey:
         """The caller's key, as it stands in the ledger now. Raises InvalidKey."""
         secret = _secret(head)
         if not secret:
             raise errors.InvalidKey("No API key was given.")
-        key = self.ledger.find_key(secret)
+        key = await self.ledger.find_key(secret)
         if key is None or key.revoked:
             raise errors.InvalidKey("This API key is not valid.")
         if key.expires_at_ms is not None and key.expires_at_ms <= self.ledger.now_ms():

@@ -33,7 +33,7 @@ CLIENT_REQUEST_ID_MAX = 128
 async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
     head = exchange.head
-    key = gateway.key_of(head)
+    key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
     try:
@@ -46,7 +46,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             rules=rules,
             catalogue=gateway.catalogue,
             load=gateway.load,
-            owner_of=gateway.ledger.owner_of,
+            owners=await gateway.ledger.owners_of(call.provider_ids),
         )
         _check_room(gateway)
     except errors.HoptrioError as refusal:

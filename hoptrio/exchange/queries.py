@@ -33,12 +33,12 @@ async def _answer(gateway: Gateway, exchange: Exchange, target: Target) -> tuple
         return 200, _json({"status": "ok"})
     if target.what is What.READY:
         return await _ready(gateway)
-    key = gateway.key_of(exchange.head)
+    key = await gateway.key_of(exchange.head)
     if target.what is What.MODELS:
         return 200, _models(gateway, key, target)
     if target.what is What.ACCOUNT:
         return 200, _json(_account(gateway, key))
-    return 200, _json(_request(gateway, key, target.name))
+    return 200, _json(await _request(gateway, key, target.name))
 
 
 async def _ready(gateway: Gateway) -> tuple[int, bytes]:
@@ -75,8 +75,8 @@ def _model(gateway: Gateway, name: str) -> dict[str, Any]:
     }
 
 
-def _request(gateway: Gateway, key: ApiKey, request_id: str) -> dict[str, Any]:
-    record = gateway.ledger.request(request_id)
+async def _request(gateway: Gateway, key: ApiKey, request_id: str) -> dict[str, Any]:
+    record = await gateway.ledger.request(request_id)
     if record is None or record.account_id != key.account.id:
         raise errors.NotFound("There is no such request of this account.")
     stream = gateway.registry.get(request_id)

@@ -182,29 +182,29 @@ class Ledger:
             release = Release(ticket.operation.id, Reason.NOT_DISPATCHED.value)
             self._writer.submit(Ticket(release, _ignore))
 
-    def find_key(self, secret: str) -> ApiKey | None:
+    async def find_key(self, secret: str) -> ApiKey | None:
         """The key with this secret and its account as they stand, revoked and expired ones too; None = no such key.
 
-        Read on the loop on a connection of its own (some 20 us): it sees whatever any process committed before, and
-        no writer can block it. Raises LedgerUnavailable.
+        Like the other point reads it sees whatever any process committed before, and no writer can block it. Raises
+        LedgerUnavailable.
         """
-        return self._now(self._store.find_key, _hash(secret))
+        return await self._soon(self._store.find_key, _hash(secret))
 
-    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None:
-        """(account id, channel) of the request whose answer had this provider-side id; None = none had."""
-        return self._now(self._store.owner_of, provider_id)
+    async def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+        """(account id, channel) of the request whose answer had this provider-side id, for each that is known."""
+        return await self._soon(self._store.owners_of, provider_ids) if provider_ids else {}
 
-    def request(self, request_id: str) -> RequestRecord | None:
+    async def request(self, request_id: str) -> RequestRecord | None:
         """The request's record, or None."""
-        return self._now(self._store.request, request_id)
+        return await self._soon(self._store.request, request_id)
 
-    def hold(self, hold_id: str) -> HoldRow | None:
+    async def hold(self, hold_id: str) -> HoldRow | None:
         """The hold as it stands, or None."""
-        return self._now(self._store.hold, hold_id)
+        return await self._soon(self._store.hold, hold_id)
 
-    def account(self, name_or_id: str) -> Account | None:
+    async def account(self, name_or_id: str) -> Account | None:
         """The account as it stands, or None."""
-        return self._now(self._store.account, name_or_id)
+        return await self._soon(self._store.account, name_or_id)
 
     # -- accounts and keys --------------------------------------------------------------------------------------------
 
@@ -433,6 +433,15 @@ class Ledger:
             return read(*args)
         except StoreUnavailable as error:
             raise LedgerUnavailable("the ledger cannot be read now") from error
+
+    async def _soon(self, read: Callable[..., T], *args: Any) -> T:
+        """A point read: on the loop where it is quick, else in a thread that is given up on after `limits.HOLD_S`."""
+        if self._store.reads_inline:
+            await trio.lowlevel.checkpoint()
+            return self._now(read, *args)
+        with trio.move_on_after(limits.HOLD_S):
+            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True)
+        raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
 
     async def _later(self, read: Callable[..., T], *args: Any) -> T:
         if self._store.inline:

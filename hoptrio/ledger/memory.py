@@ -60,6 +60,7 @@ class MemoryStore:
     """A store of one process and one thread; every method of `store.Store`."""
 
     inline = True
+    reads_inline = True
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self.outage: StoreUnavailable | None = None
@@ -341,9 +342,9 @@ class MemoryStore:
         self._check()
         return self._accounts.get(name_or_id) or self._accounts.get(self._account_ids.get(name_or_id, ""))
 
-    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None:
+    def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
         self._check()
-        return self._provider_ids.get(provider_id)
+        return {each: self._provider_ids[each] for each in provider_ids if each in self._provider_ids}
 
     def hold(self, hold_id: str) -> HoldRow | None:
         self._check()

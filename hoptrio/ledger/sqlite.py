@@ -8,6 +8,7 @@ file: a writer that finds it locked waits `limits.SQLITE_BUSY_S`, then says so, 
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import closing, contextmanager
@@ -64,6 +65,7 @@ class SqliteStore:
     """`store.Store` over one file."""
 
     inline = False
+    reads_inline = True
 
     def __init__(self, path: str, now_ms: Callable[[], int]) -> None:
         """Open the file, created and migrated as needed. Raises StoreUnavailable."""
@@ -148,9 +150,11 @@ class SqliteStore:
         row = self._one(f"SELECT {ACCOUNT} FROM accounts a {where}", name_or_id)
         return None if row is None else account_of(row)
 
-    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None:
-        row = self._one("SELECT account_id, channel FROM provider_ids WHERE id = ?", provider_id)
-        return None if row is None else (row[0], row[1])
+    def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+        sql = "SELECT id, account_id, channel FROM provider_ids WHERE id IN (SELECT value FROM json_each(?))"
+        with _mapped():
+            rows = self._reading.execute(sql, (json.dumps(list(provider_ids)),)).fetchall()
+        return {row[0]: (row[1], row[2]) for row in rows}
 
     def hold(self, hold_id: str) -> HoldRow | None:
         row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = ?", hold_id)

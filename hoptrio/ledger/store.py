@@ -1,8 +1,8 @@
 """The interface of a ledger's engine. Memory, SQLite and PostgreSQL stores pass one contract suite (tests/ledger).
 
 A store owns its transactions and decides by `rules` inside them; it knows nothing of trio, queues or time limits. One
-thread at a time calls `apply`. The other methods only read: the point reads are for the event loop itself and must
-never wait for a writer; the scans may take their time and are called off the loop (unless `inline`).
+thread at a time calls `apply`. The other methods only read: the point reads (those of one thing) must never wait for a
+writer; the scans may take their time. Where they are called is told by `inline` and `reads_inline`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Store(Interface):
 
     #: True: every call is quick and may be made on the event loop.
     inline: bool
+    #: True: the point reads are quick and may be made on the event loop (some 20 us); else they are for threads.
+    reads_inline: bool
 
     def apply(self, operations: Sequence[Operation]) -> list[Any]:
         """Apply all in one durable transaction, in order; the answers in the same order (see `operations`).
@@ -71,7 +73,7 @@ class Store(Interface):
 
     def account(self, name_or_id: str) -> Account | None: ...
 
-    def owner_of(self, provider_id: str) -> tuple[str, str | None] | None: ...
+    def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]: ...
 
     def hold(self, hold_id: str) -> HoldRow | None: ...
 

@@ -164,7 +164,7 @@ async def test_case_68_fifty_calls_at_once_with_a_balance_for_three(autojump_clo
             for _ in range(50):
                 nursery.start_soon(call)
         assert sorted(statuses) == [200] * 3 + [402] * 47
-        assert world.ledger.account("few").balance_nanos == 3 * hold_nanos - 3 * CHAT.charge_nanos
+        assert (await world.ledger.account("few")).balance_nanos == 3 * hold_nanos - 3 * CHAT.charge_nanos
         await assert_nothing_held(world, charged_nanos=4 * CHAT.charge_nanos)
 
 
@@ -180,7 +180,7 @@ async def test_case_77_a_balance_is_spent_to_its_last_hold_and_never_below_zero(
         ]
         assert statuses == sorted(statuses)
         assert set(statuses) == {200, 402}
-        assert 0 <= world.ledger.account("few").balance_nanos < 10**6
+        assert 0 <= (await world.ledger.account("few")).balance_nanos < 10**6
         report = await world.ledger.audit()
         assert (report.ok, report.held_nanos) == (True, 0)
 

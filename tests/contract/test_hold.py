@@ -148,7 +148,7 @@ async def test_a_charge_is_rounded_up_once_and_a_suppliers_share_down(autojump_c
     async with gateway(sse(*CHAT.events), config=config) as world:
         record = await world.record(await world.call("chat"))
         report = await world.ledger.audit()
-        owner = world.ledger.account("owner")
+        owner = await world.ledger.account("owner")
     assert record.charge_nanos == 3
     assert (report.ok, report.supplier_nanos, report.platform_nanos, owner.balance_nanos) == (True, 1, 2, 1)
 

@@ -150,8 +150,8 @@ async def replay(recording, script, *, contract="hoptrio", body=None):
         response = await world.call(recording.protocol, body or recording.request)
         record = await world.record(response)
         assert world.provider.seen, response.body
-        assert world.ledger.account("acme").held_nanos == 0
-        assert world.ledger.account("acme").balance_nanos == 10**15 - record.charge_nanos
+        assert (await world.ledger.account("acme")).held_nanos == 0
+        assert (await world.ledger.account("acme")).balance_nanos == 10**15 - record.charge_nanos
         return response, record, len(world.provider.seen[-1].body)
 
 
@@ -263,7 +263,7 @@ async def test_a_recorded_http_error_becomes_ours_and_holds_nothing(protocol, fo
         response = await world.call(protocol)
         record = await world.record(response)
         assert len(world.provider.seen) == 1
-        account = world.ledger.account("acme")
+        account = await world.ledger.account("acme")
     assert (account.held_nanos, account.balance_nanos) == (0, 1000 * 10**9)
     assert (record.state, record.reason, record.charge_nanos) == ("released", "provider_error", 0)
     about_the_request = status in (400, 404, 413, 422) and folder.name not in BLAMES_US

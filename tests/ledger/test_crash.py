@@ -37,7 +37,7 @@ async def main(url, secret):
     async with open_ledger(url, owner=this_process()) as ledger, trio.open_nursery() as nursery:
         numbers = itertools.count(1)
         for _ in range(20):
-            nursery.start_soon(stream, ledger, ledger.find_key(secret), numbers)
+            nursery.start_soon(stream, ledger, await ledger.find_key(secret), numbers)
 
 trio.run(main, sys.argv[1], sys.argv[2])
 """
@@ -51,7 +51,7 @@ async def test_case_71_kill_during_commits_then_recover(tmp_path, lines):
         _, secret = await ledger.create_key("acme")
     told = _run_and_kill(url, secret, lines)
     async with open_ledger(url, owner=this_process()) as ledger:
-        _check_confirmed(ledger, told)
+        await _check_confirmed(ledger, told)
         swept = len(await ledger.open_holds())
         assert await recover(ledger) == swept
         report = await ledger.audit()
@@ -70,9 +70,9 @@ def _run_and_kill(url, secret, lines):
     return told + [line.split() for line in rest if line.count("hold_") == 1 and len(line.split()[-1]) == 11]
 
 
-def _check_confirmed(ledger, told):
+async def _check_confirmed(ledger, told):
     for what, hold_id in told:
-        hold = ledger.hold(hold_id)
+        hold = await ledger.hold(hold_id)
         assert hold is not None
         if what == "settled":
             assert (hold.state, hold.charge_nanos) == (HoldState.CAPTURED, int(hold_id[-6:]) % 100)

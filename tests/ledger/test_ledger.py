@@ -13,13 +13,13 @@ from hoptrio.ledger.operations import Release
 from hoptrio.protocols.events import Protocol
 
 
-def amounts(ledger, name="acme"):
-    account = ledger.account(name)
+async def amounts(ledger, name="acme"):
+    account = await ledger.account(name)
     return account.balance_nanos, account.held_nanos
 
 
 async def kinds(ledger, name="acme"):
-    entries = await ledger.entries(ledger.account(name).id)
+    entries = await ledger.entries((await ledger.account(name)).id)
     return [(entry.kind.value, entry.amount_nanos, entry.memo_nanos) for entry in entries]
 
 
@@ -28,14 +28,14 @@ async def kinds(ledger, name="acme"):
 
 async def test_a_hold_freezes_part_of_the_balance(ledger, key, make):
     assert await ledger.place(make.hold(key, 300)) == Placed(700)
-    assert amounts(ledger) == (1000, 300)
+    assert await amounts(ledger) == (1000, 300)
 
 
 async def test_a_capture_takes_its_amount_and_returns_the_rest(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
     assert await ledger.settle(make.capture(hold, 120)) == Resolved(True, 120)
-    assert amounts(ledger) == (880, 0)
+    assert await amounts(ledger) == (880, 0)
     assert await kinds(ledger) == [("deposit", 1000, 0), ("capture", -120, 180)]
 
 
@@ -43,7 +43,7 @@ async def test_a_release_returns_everything(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
     assert await ledger.settle(make.release(hold)) == Resolved(True, 0)
-    assert amounts(ledger) == (1000, 0)
+    assert await amounts(ledger) == (1000, 0)
     assert await kinds(ledger) == [("deposit", 1000, 0), ("release", 0, 300)]
 
 
@@ -51,15 +51,15 @@ async def test_a_capture_of_zero_is_a_capture(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
     assert await ledger.settle(make.capture(hold, 0)) == Resolved(True, 0)
-    assert ledger.request(hold.request.id).state == "captured"
-    assert ledger.hold(hold.id).state is HoldState.CAPTURED
+    assert (await ledger.request(hold.request.id)).state == "captured"
+    assert (await ledger.hold(hold.id)).state is HoldState.CAPTURED
 
 
 async def test_a_capture_beyond_the_hold_takes_the_hold_and_says_so(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
     assert await ledger.settle(make.capture(hold, 5000)) == Resolved(True, 300, ("clamped",))
-    record = ledger.request(hold.request.id)
+    record = await ledger.request(hold.request.id)
     assert (record.charge_nanos, record.flags) == (300, ("clamped",))
     assert (await ledger.audit()).ok
 
@@ -71,9 +71,9 @@ async def test_case_72_a_hold_is_resolved_once_and_a_repeat_changes_nothing(ledg
     await ledger.place(hold)
     ways = {"capture": make.capture(hold, 120), "release": make.release(hold)}
     done = await ledger.settle(ways[first])
-    before = amounts(ledger), await kinds(ledger), ledger.request(hold.request.id)
+    before = await amounts(ledger), await kinds(ledger), await ledger.request(hold.request.id)
     assert await ledger.settle(ways[second]) == Resolved(False, done.charge_nanos)
-    assert (amounts(ledger), await kinds(ledger), ledger.request(hold.request.id)) == before
+    assert (await amounts(ledger), await kinds(ledger), await ledger.request(hold.request.id)) == before
     assert (await ledger.audit()).ok
 
 
@@ -121,7 +121,7 @@ async def test_a_placed_hold_is_never_placed_again(ledger, key, make):
     await ledger.place(hold)
     with pytest.raises(Exception, match="could not apply"):
         await ledger.place(hold)
-    assert amounts(ledger) == (1000, 300)
+    assert await amounts(ledger) == (1000, 300)
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ async def test_a_placed_hold_is_never_placed_again(ledger, key, make):
 async def test_case_70_a_hold_beyond_the_balance_says_what_is_there(ledger, key, make):
     await ledger.place(make.hold(key, 300))
     assert await ledger.place(make.hold(key, 701)) == HoldRefused(HoldRefusal.BALANCE, 700)
-    assert amounts(ledger) == (1000, 300)
+    assert await amounts(ledger) == (1000, 300)
 
 
 async def test_case_68_fifty_holds_at_once_with_a_balance_for_three(ledger, key, make):
@@ -144,7 +144,7 @@ async def test_case_68_fifty_holds_at_once_with_a_balance_for_three(ledger, key,
             nursery.start_soon(place, make.hold(key, 333))
     assert sum(isinstance(answer, Placed) for answer in answers) == 3
     assert answers.count(HoldRefused(HoldRefusal.BALANCE, 1)) == 47
-    assert amounts(ledger) == (1000, 999)
+    assert await amounts(ledger) == (1000, 999)
 
 
 async def test_case_68_two_processes_with_a_balance_for_three(engine, ledger, key, make):
@@ -158,7 +158,7 @@ async def test_case_68_two_processes_with_a_balance_for_three(engine, ledger, ke
             process = (ledger, other)[i % 2]
             nursery.start_soon(place, process, make.hold(key, 333, owner=process.owner))
     assert sum(isinstance(answer, Placed) for answer in answers) == 3
-    assert amounts(ledger) == (1000, 999)
+    assert await amounts(ledger) == (1000, 999)
 
 
 async def test_a_revoked_key_holds_nothing_while_its_open_holds_go_on(ledger, key, make):
@@ -239,7 +239,7 @@ async def test_a_capture_credits_the_supplier_with_its_share_rounded_down(ledger
     hold = make.hold(key, 300, supplier="maker", revenue_share_nanos=800_000_000)
     await ledger.place(hold)
     await ledger.settle(make.capture(hold, 99))
-    assert amounts(ledger, "maker") == (79, 0)
+    assert await amounts(ledger, "maker") == (79, 0)
     report = await ledger.audit()
     assert (report.ok, report.captured_nanos, report.supplier_nanos, report.platform_nanos) == (True, 99, 79, 20)
 
@@ -248,14 +248,14 @@ async def test_a_suppliers_account_is_opened_by_its_first_credit(ledger, key, ma
     hold = make.hold(key, 300, supplier="new", revenue_share_nanos=500_000_000)
     await ledger.place(hold)
     await ledger.settle(make.capture(hold, 100))
-    assert amounts(ledger, "new") == (50, 0)
+    assert await amounts(ledger, "new") == (50, 0)
 
 
 async def test_a_release_is_no_revenue(ledger, key, make):
     hold = make.hold(key, 300, supplier="maker", revenue_share_nanos=500_000_000)
     await ledger.place(hold)
     await ledger.settle(make.release(hold))
-    assert ledger.account("maker") is None
+    assert await ledger.account("maker") is None
 
 
 # -- late capture --------------------------------------------------------------------------------------------------
@@ -271,11 +271,11 @@ async def test_late_evidence_is_a_new_entry_that_names_the_hold(ledger, key, mak
     await orphan(ledger, hold)
     assert await ledger.settle(make.capture(hold, 120)) == Resolved(True, 120, ("late_capture",))
     assert await kinds(ledger) == [("deposit", 1000, 0), ("release", 0, 300), ("late_capture", -120, 0)]
-    record = ledger.request(hold.request.id)
+    record = await ledger.request(hold.request.id)
     assert (record.state, record.reason, record.charge_nanos) == ("released", "orphaned", 120)
     assert record.flags == ("late_capture",)
-    assert amounts(ledger) == (880, 0)
-    assert amounts(ledger, "maker") == (60, 0)
+    assert await amounts(ledger) == (880, 0)
+    assert await amounts(ledger, "maker") == (60, 0)
     assert (await ledger.audit()).ok
 
 
@@ -285,7 +285,7 @@ async def test_late_evidence_takes_no_more_than_is_available(ledger, key, make):
     await ledger.place(make.hold(key, 950))
     assert await ledger.settle(make.capture(hold, 120)) == Resolved(True, 50, ("late_capture",))
     assert (await kinds(ledger))[-2:] == [("late_capture", -50, 0), ("uncollected", 0, 70)]
-    assert amounts(ledger) == (950, 950)
+    assert await amounts(ledger) == (950, 950)
     report = await ledger.audit()
     assert (report.ok, report.uncollected_nanos) == (True, 70)
 
@@ -295,7 +295,7 @@ async def test_late_evidence_counts_once(ledger, key, make):
     await orphan(ledger, hold)
     await ledger.settle(make.capture(hold, 120))
     assert await ledger.settle(make.capture(hold, 120)) == Resolved(False, 120, ("late_capture",))
-    assert amounts(ledger) == (880, 0)
+    assert await amounts(ledger) == (880, 0)
 
 
 async def test_a_gateways_own_release_is_final(ledger, key, make):
@@ -311,7 +311,7 @@ async def test_a_hold_released_by_hand_keeps_its_reason(ledger, key, make):
     assert (await ledger.release(hold.id, "stuck since Monday")).first
     entry = (await ledger.entries(key.account.id))[-1]
     assert (entry.kind, entry.why) == (EntryKind.RELEASE, "stuck since Monday")
-    assert ledger.request(hold.request.id).reason == "operator"
+    assert (await ledger.request(hold.request.id)).reason == "operator"
     assert await ledger.release("hold_none", "why not") is None
 
 
@@ -321,14 +321,14 @@ async def test_a_hold_released_by_hand_keeps_its_reason(ledger, key, make):
 async def test_a_request_is_kept_from_its_hold_to_its_settlement(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
-    assert ledger.request(hold.request.id) == replace(hold.request, hold_nanos=300)
+    assert await ledger.request(hold.request.id) == replace(hold.request, hold_nanos=300)
     capture = make.capture(
         hold, 120, usage='{"input_tokens":1}', raw_usage="{}", flags=("estimated",), attempts=2,
         provider_ids=("resp_1",), timeline=((0, "held"), (9, "captured")),
     )  # fmt: skip
     await ledger.settle(capture)
-    assert ledger.request(hold.request.id) == replace(capture.request, hold_nanos=300)
-    assert ledger.request("req_none") is None
+    assert await ledger.request(hold.request.id) == replace(capture.request, hold_nanos=300)
+    assert await ledger.request("req_none") is None
 
 
 async def test_members_of_enumerations_are_kept_as_their_text(ledger, key, make):
@@ -336,7 +336,7 @@ async def test_members_of_enumerations_are_kept_as_their_text(ledger, key, make)
     hold = replace(hold, request=replace(hold.request, protocol=Protocol.MESSAGES))
     await ledger.place(hold)
     await ledger.settle(make.release(hold, Reason.DEADLINE))
-    record = ledger.request(hold.request.id)
+    record = await ledger.request(hold.request.id)
     assert (record.protocol, record.reason) == ("messages", "deadline")
 
 
@@ -347,15 +347,15 @@ async def test_a_refused_request_is_noted(engine, make):
         record = replace(make.hold(key, 1).request, state="refused", reason="insufficient_balance")
         ledger.note(record)
     async with engine.open() as ledger:
-        assert ledger.request(record.id) == record
+        assert await ledger.request(record.id) == record
 
 
 async def test_a_provider_side_id_belongs_to_the_account_whose_answer_made_it(ledger, key, make):
     hold = make.hold(key, 300)
     await ledger.place(hold)
     await ledger.settle(make.capture(hold, 1, provider_ids=("resp_1", "msg_1")))
-    assert ledger.owner_of("resp_1") == ledger.owner_of("msg_1") == (key.account.id, "c")
-    assert ledger.owner_of("resp_2") is None
+    owner = (key.account.id, "c")
+    assert await ledger.owners_of(["resp_1", "msg_1", "resp_2"]) == {"resp_1": owner, "msg_1": owner}
 
 
 async def test_requests_are_listed_newest_first_by_what_is_asked_for(ledger, key, make):
@@ -390,8 +390,8 @@ async def test_an_account_has_a_name_of_its_own(ledger, key):
 
 
 async def test_an_account_is_found_by_name_and_by_id(ledger, key):
-    assert ledger.account("acme") == ledger.account(key.account.id) == key.account
-    assert ledger.account("other") is None
+    assert await ledger.account("acme") == await ledger.account(key.account.id) == key.account
+    assert await ledger.account("other") is None
     await ledger.create_account("a first one")
     assert [account.name for account in await ledger.accounts()] == ["a first one", "acme"]
 
@@ -429,19 +429,19 @@ async def test_a_key_is_found_by_its_secret_with_its_account_as_it_stands(ledger
     await ledger.place(make.hold(key, 300))
     await ledger.disable("acme")
     await ledger.revoke_key(made.id)
-    found = ledger.find_key(secret)
-    assert found == replace(made, revoked=True, account=ledger.account("acme"))
+    found = await ledger.find_key(secret)
+    assert found == replace(made, revoked=True, account=await ledger.account("acme"))
     assert found.account.disabled
     assert found.account.held_nanos == 300
-    assert ledger.find_key("sk-none") is None
+    assert await ledger.find_key("sk-none") is None
 
 
 async def test_a_key_made_by_another_process_is_found_at_once(engine, ledger, key):
     async with engine.open(None) as cli:
         made, secret = await cli.create_key("acme", secret="sk-fixed")
-        assert ledger.find_key("sk-fixed") == made
+        assert await ledger.find_key("sk-fixed") == made
         await cli.revoke_key(made.id)
-        assert ledger.find_key(secret).revoked
+        assert (await ledger.find_key(secret)).revoked
 
 
 async def test_a_secret_belongs_to_one_key(ledger, key):
@@ -472,7 +472,7 @@ async def test_what_was_committed_is_there_after_a_restart(engine, make):
         key, secret = await ledger.create_key("acme")
         await ledger.place(make.hold(key, 300))
     async with engine.open() as ledger:
-        assert ledger.find_key(secret).account.held_nanos == 300
+        assert (await ledger.find_key(secret)).account.held_nanos == 300
         assert len(await ledger.open_holds()) == 1
         assert (await ledger.audit()).open_holds == 1
 
@@ -487,7 +487,7 @@ async def test_a_cancelled_gateway_closes_its_ledger(engine, make):
             scope.cancel()
             assert (await ledger.settle(make.capture(hold, 120))).first
     async with engine.open() as ledger:
-        assert ledger.account("acme").balance_nanos == 880
+        assert (await ledger.account("acme")).balance_nanos == 880
 
 
 async def test_a_ledger_that_can_be_written_answers_a_ping(ledger):
@@ -503,7 +503,7 @@ async def test_a_cancelled_caller_still_learns_what_became_of_its_hold(ledger, k
         assert (await ledger.settle(make.capture(hold, 120))).first
         await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
-    assert amounts(ledger) == (880, 0)
+    assert await amounts(ledger) == (880, 0)
 
 
 async def test_case_78_a_thousand_odd_settlements_add_up_exactly(ledger, key, make):
@@ -520,5 +520,5 @@ async def test_case_78_a_thousand_odd_settlements_add_up_exactly(ledger, key, ma
             for number in range(batch * 100, batch * 100 + 100):
                 nursery.start_soon(stream, number)
                 charged += number * 333 % 10**6
-    assert amounts(ledger) == (10**12 + 1000 - charged, 0)
+    assert await amounts(ledger) == (10**12 + 1000 - charged, 0)
     assert (await ledger.audit()).ok

@@ -20,7 +20,7 @@ from hoptrio.ledger.store import StoreUnavailable
 
 async def hold_of(ledger, make):
     """An open hold of the ledger's own process."""
-    if ledger.account("acme") is None:
+    if await ledger.account("acme") is None:
         await ledger.create_account("acme", 1000)
     key, _ = await ledger.create_key("acme")
     hold = make.hold(key, 100, owner=ledger.owner)
@@ -40,10 +40,13 @@ async def test_a_lease_that_stands_still_is_a_dead_owner(make, autojump_clock):
     async with memory_ledger(store, owner="b") as ledger, trio.open_nursery() as nursery:
         nursery.start_soon(ledger.run_sweep)
         await trio.sleep(limits.LEASE_S - 0.1)
-        assert ledger.hold(hold.id).state is HoldState.OPEN
+        assert (await ledger.hold(hold.id)).state is HoldState.OPEN
         await trio.sleep(limits.SWEEP_S)
-        assert (ledger.hold(hold.id).state, ledger.hold(hold.id).reason) == (HoldState.RELEASED, "orphaned")
-        assert ledger.request(hold.request.id).reason == "orphaned"
+        assert ((await ledger.hold(hold.id)).state, (await ledger.hold(hold.id)).reason) == (
+            HoldState.RELEASED,
+            "orphaned",
+        )
+        assert (await ledger.request(hold.request.id)).reason == "orphaned"
         nursery.cancel_scope.cancel()
 
 
@@ -58,7 +61,7 @@ async def test_the_holds_of_a_live_owner_stay_whatever_the_clocks_say(make, auto
         nursery.start_soon(first.run_sweep)
         nursery.start_soon(second.run_sweep)
         await trio.sleep(600)
-        assert all(first.hold(hold.id).state is HoldState.OPEN for hold in holds)
+        assert [(await first.hold(hold.id)).state for hold in holds] == [HoldState.OPEN] * len(holds)
         nursery.cancel_scope.cancel()
 
 
@@ -72,9 +75,9 @@ async def test_after_an_outage_everyone_gets_a_whole_lease(make, autojump_clock)
         await trio.sleep(limits.LEASE_S)
         store.outage = None
         await trio.sleep(limits.LEASE_S - 0.1)
-        assert ledger.hold(hold.id).state is HoldState.OPEN
+        assert (await ledger.hold(hold.id)).state is HoldState.OPEN
         await trio.sleep(2 * limits.SWEEP_S)
-        assert ledger.hold(hold.id).state is HoldState.RELEASED
+        assert (await ledger.hold(hold.id)).state is HoldState.RELEASED
         nursery.cancel_scope.cancel()
 
 
@@ -85,7 +88,7 @@ async def test_its_own_holds_are_not_swept(make, autojump_clock):
         for _ in range(10):
             assert await sweep.once() == 0
             await trio.sleep(limits.LEASE_S)
-        assert ledger.hold(hold.id).state is HoldState.OPEN
+        assert (await ledger.hold(hold.id)).state is HoldState.OPEN
 
 
 async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(engine, make):
@@ -93,8 +96,8 @@ async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(e
     async with engine.open(this_process()) as ledger:
         own = await hold_of(ledger, make)
         assert await recover(ledger) == 1
-        assert ledger.hold(hold.id).reason == "orphaned"
-        assert ledger.hold(own.id).state is HoldState.OPEN
+        assert (await ledger.hold(hold.id)).reason == "orphaned"
+        assert (await ledger.hold(own.id)).state is HoldState.OPEN
         assert await recover(ledger) == 0
 
 
@@ -103,7 +106,7 @@ async def test_more_orphans_than_one_commit_takes_are_all_released(engine, make,
     await left_by(engine.open(_dead_process()), make, 10)
     async with engine.open() as ledger:
         assert await recover(ledger) == 10
-        assert ledger.account("acme").held_nanos == 0
+        assert (await ledger.account("acme")).held_nanos == 0
 
 
 def _dead_process() -> str:

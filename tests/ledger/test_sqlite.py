@@ -78,7 +78,7 @@ async def test_a_writer_that_finds_the_file_locked_waits(ledger, key, make, path
             assert await ledger.place(hold) == Placed(700)
 
         await trio.testing.wait_all_tasks_blocked()
-        assert ledger.find_key("sk-none") is None  # Readers do not wait.
+        assert await ledger.find_key("sk-none") is None  # Readers do not wait.
         other.execute("ROLLBACK")
         other.close()
 
@@ -98,7 +98,7 @@ async def test_a_file_that_stays_locked_refuses_holds_and_settles_later(ledger, 
     other.close()
     monkeypatch.undo()
     assert (await ledger.settle(make.capture(running, 120))).charge_nanos == 120
-    assert (ledger.account("acme").balance_nanos, ledger.account("acme").held_nanos) == (880, 0)
+    assert ((await ledger.account("acme")).balance_nanos, (await ledger.account("acme")).held_nanos) == (880, 0)
 
 
 async def test_a_full_disk_refuses_holds_and_settles_later(ledger, key, make):
@@ -111,7 +111,7 @@ async def test_a_full_disk_refuses_holds_and_settles_later(ledger, key, make):
         await ledger.place(make.hold(key, 300, prices="x" * 100_000))
     # The connection that failed is replaced by a new one, which has no such limit.
     assert (await ledger.settle(make.capture(running, 120))).first
-    assert ledger.account("acme").held_nanos == 0
+    assert (await ledger.account("acme")).held_nanos == 0
     assert (await ledger.audit()).ok
 
 

@@ -140,7 +140,7 @@ class Service:
     async def leave(self, nanos: int) -> None:
         """Take all but `nanos` from the account."""
         async with open_ledger(f"sqlite:///{self.folder}/ledger.db") as ledger:
-            account = ledger.account("acme")
+            account = await ledger.account("acme")
             await ledger.adjust("acme", nanos - account.available_nanos, "for this test")
 
     def lowest_until(self, over: threading.Event) -> int:

@@ -61,7 +61,7 @@ async def check(world, name, *, untouched):
     assert report.ok, report.violations
     assert report.open_holds == 0
     assert report.captured + report.released == len([each for each in records if each.hold_nanos])
-    account = world.ledger.account("acme")
+    account = await world.ledger.account("acme")
     assert account.held_nanos == 0
     charged = sum(each.charge_nanos or 0 for each in records)
     assert account.balance_nanos == 1000 * 10**9 - charged

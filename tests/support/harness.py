@@ -135,7 +135,7 @@ class Harness:
 
     async def record(self, response: Response) -> RequestRecord:
         """What the ledger keeps of a request."""
-        record = self.ledger.request(response.headers["x-request-id"])
+        record = await self.ledger.request(response.headers["x-request-id"])
         assert record is not None
         return record
 
