@@ -41,7 +41,7 @@ from hoptrio.ledger.operations import (
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, why_disabled
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 from hoptrio.money import format_nanos
 
@@ -142,6 +142,7 @@ class MemoryStore:
         hold = self._holds.get(resolution.hold_id)
         if hold is None:
             return _unknown(resolution)
+        hold = on_terms(hold, resolution.terms)
         effect = decide(hold, resolution.capture_nanos, self._accounts[hold.account_id].available_nanos)
         if effect.kind is not None:
             reason = hold.reason if effect.kind is EntryKind.LATE_CAPTURE else resolution.request.reason

@@ -10,11 +10,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import msgspec
+
 from hoptrio.contract import Reason
-from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed
+from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed, Terms
 from hoptrio.money import share_nanos
 
-__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge", "why_disabled"]
+__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge", "on_terms", "why_disabled"]
 
 #: The reason of a hold that was released by hand.
 OPERATOR = "operator"
@@ -63,6 +65,13 @@ class Effect(NamedTuple):
     uncollected_nanos: int = 0
     share_nanos: int = 0
     flags: tuple[str, ...] = ()
+
+
+def on_terms(hold: HoldRow, terms: Terms | None) -> HoldRow:
+    """The hold with the terms of its resolution, which are kept with it from then on."""
+    if terms is None:
+        return hold
+    return msgspec.structs.replace(hold, supplier=terms.supplier, revenue_share_nanos=terms.revenue_share_nanos)
 
 
 def decide(hold: HoldRow, capture_nanos: int | None, available_nanos: int) -> Effect:
