@@ -369,7 +369,7 @@ async def test_case_17_after_the_verdict_the_connection_is_closed_at_once(sample
 @pytest.mark.parametrize("contract", ["hopbase", "hoptrio"])
 async def test_header_timeout_is_a_504_at_the_stall_limit(contract, autojump_clock):
     """With keep-alive off the status is still free; with it the 200 is out by then."""
-    config = settings(contracts={"mixed": {"preset": contract, "keepalive": "off"}})
+    config = settings(contracts={"mixed": {"preset": contract, "keepalive": "off", "attempts": 1}})
     start = trio.current_time()
     async with gateway([Hang()], config=config, contract="mixed") as world:
         response = await world.call("chat")

@@ -47,8 +47,9 @@ def money(history: History, now: float, stall_s: float | None) -> Iterator[str]:
         yield "settled without a record"
         return
     # The record of an orphan was written at its hold: nobody was left to say what came after.
-    said = record.attempts if record.reason != Reason.ORPHANED else 1
-    if len(performances) > 1 or said < len(performances):
+    most = history.contract.attempts
+    said = record.attempts if record.reason != Reason.ORPHANED else most
+    if len(performances) > most or said < len(performances):
         yield f"the provider was asked {len(performances)} times, the record says {record.attempts}"
     yield from _reason(history, now, stall_s)
     if record.state == "captured" and record.evidence in _COMPLETE:
