@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from hoptrio.admission.routing import Route, Router
     from hoptrio.contract import Contract
     from hoptrio.ledger.model import ApiKey
+    from hoptrio.protocols.events import Protocol
 
 __all__ = ["route"]
 
+_COLUMNS = ("channel", "upstream", "route", "priority", "weight", "health")
 _UNKNOWN = "unknown: no server runs here with this config"
 
 
@@ -48,7 +50,8 @@ def route(
     shared = SharedBoard.of_a_running_server(board_path(invocation.path))
     router = Router(Load(), Breakers(shared.board if shared is not None else None))
     chosen = [Protocol(protocol)] if protocol is not None else [Protocol(each) for each in contract.protocols]
-    routes = [_answer(invocation, router, model, each, key, contract) for each in chosen]
+    asker = _Asker(key, contract, shared is not None)
+    routes = [_answer(invocation, router, model, each, asker) for each in chosen]
     told: dict[str, Any] = {
         "model": model,
         "key": None if key is None else key.id,
@@ -77,11 +80,18 @@ def _contract(invocation: Invocation, key: ApiKey | None, name: str | None) -> C
     return keys if name is None else config.contracts[name]
 
 
-def _answer(
-    invocation: Invocation, router: Router, model: str, protocol: Any, key: ApiKey | None, contract: Contract
-) -> dict[str, Any]:
+class _Asker(NamedTuple):
+    """Who asks, and whether anything is known of the health of channels."""
+
+    key: ApiKey | None
+    contract: Contract
+    known: bool
+
+
+def _answer(invocation: Invocation, router: Router, model: str, protocol: Protocol, asker: _Asker) -> dict[str, Any]:
     from hoptrio.admission.routing import Want, refusal
 
+    key, contract, known = asker
     why = _refused(model, protocol, key, contract)
     if why is not None:
         return {"protocol": str(protocol), "asked": [], "not_asked": [], "refused": why}
@@ -96,13 +106,13 @@ def _answer(
     found = router.route(invocation.config().catalogue, want)
     return {
         "protocol": str(protocol),
-        "asked": [_asked(router, model, channel) for channel in found.channels],
+        "asked": [_asked(router, model, channel, known=known) for channel in found.channels],
         "not_asked": [{"channel": each.channel, "why": each.words} for each in found.excluded],
         "refused": None if found.channels else _words(found, refusal(found, model).message),
     }
 
 
-def _refused(model: str, protocol: Any, key: ApiKey | None, contract: Contract) -> str | None:
+def _refused(model: str, protocol: Protocol, key: ApiKey | None, contract: Contract) -> str | None:
     if protocol not in contract.protocols:
         return f"the contract {contract.name} does not offer {protocol}"
     if key is not None and key.models and model not in key.models:
@@ -114,11 +124,11 @@ def _words(found: Route, told: str) -> str:
     return told if found.excluded else f"{told} There are no channels."
 
 
-def _asked(router: Router, model: str, channel: Channel) -> dict[str, Any]:
+def _asked(router: Router, model: str, channel: Channel, *, known: bool) -> dict[str, Any]:
     from hoptrio.admission.health import FAULTS
 
     condition = router.breakers.condition(channel.name, model)
-    health = condition.standing.name.lower()
+    health = condition.standing.name.lower() if known else "unknown"
     if condition.fault is not None:
         health += f": it {FAULTS[condition.fault].words}"
     return {
@@ -143,13 +153,10 @@ def _page(told: dict[str, Any]) -> Any:
         parts.append(Text(f"health is {_UNKNOWN}"))
     for answer in told["routes"]:
         table = Table(title=answer["protocol"], title_justify="left")
-        for column in ("", "channel", "upstream", "route", "priority", "weight", "health"):
+        for column in ("", *_COLUMNS):
             table.add_column(column, overflow="fold")
         for place, each in enumerate(answer["asked"], 1):
-            cells = [str(each[name]) for name in ("channel", "upstream", "route", "priority", "weight")]
-            table.add_row(
-                *map(Text, [str(place), *cells, "unknown" if told["health"] == "unknown" else each["health"]])
-            )
+            table.add_row(*map(Text, [str(place), *(str(each[name]) for name in _COLUMNS)]))
         for each in answer["not_asked"]:
             table.add_row(*map(Text, ["-", each["channel"], "", "", "", "", each["why"]]))
         parts.append(table)

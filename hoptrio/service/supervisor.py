@@ -83,7 +83,7 @@ class Supervisor:
         inherited: Mapping[str, int] | None = None,
         kill_after_s: float = limits.WORKER_KILL_S,
     ) -> None:
-        """`command` starts a worker; the numbers of its descriptors are appended (see `_start`), and those of `inherited`
+        """`command` starts a worker; the numbers of its descriptors are appended (see `_start`), those of `inherited`
         by their options. `reload` reads and checks the config again, and raises ConfigError; `on_ready` is called
         once, when every worker is ready."""
         self._command = command
