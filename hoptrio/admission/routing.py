@@ -16,7 +16,7 @@ from hoptrio.errors import ModelUnavailable
 from hoptrio.limits import RETRY_AFTER_MAX_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from hoptrio.admission.breaker import Breakers, Condition
     from hoptrio.admission.catalogue import Catalogue, Channel
@@ -101,14 +101,15 @@ class Load:
         """An attempt on the channel is over."""
         self._running[channel] = self.running(channel) - 1
 
-    def turn(self, equals: Iterable[Channel]) -> list[Channel]:
-        """Channels of one rank by whose turn it is; the first one's turn is used up."""
-        ranked = list(equals)
-        for channel in ranked:
+    def by_turn(self, equals: Iterable[Channel]) -> list[Channel]:
+        """Channels of one rank by whose turn it is."""
+        return sorted(equals, key=lambda channel: -self._credit.get(channel.name, 0) - channel.weight)
+
+    def took_turn(self, equals: Sequence[Channel]) -> None:
+        """The first of these was given its turn."""
+        for channel in equals:
             self._credit[channel.name] = self._credit.get(channel.name, 0) + channel.weight
-        ranked.sort(key=lambda channel: -self._credit[channel.name])
-        self._credit[ranked[0].name] -= sum(channel.weight for channel in ranked)
-        return ranked
+        self._credit[equals[0].name] -= sum(channel.weight for channel in equals)
 
 
 class Router:
@@ -149,13 +150,14 @@ class Router:
         return sorted(candidates, key=rank)
 
     def _order(self, eligible: list[tuple[bool, Channel]]) -> tuple[Channel, ...]:
-        """By rank; among the first ones by whose turn it is."""
-        if not eligible:
-            return ()
-        ranked = sorted(eligible, key=lambda each: (each[0], -each[1].priority))
-        doubted, first = ranked[0]
-        top = [each for bad, each in ranked if bad is doubted and each.priority == first.priority]
-        return (*self.load.turn(top), *(each for _, each in ranked[len(top) :]))
+        """By rank, and within one by whose turn it is; the first one's turn is used up."""
+        ranks: dict[tuple[bool, int], list[Channel]] = {}
+        for doubted, channel in eligible:
+            ranks.setdefault((doubted, -channel.priority), []).append(channel)
+        ordered = [self.load.by_turn(ranks[rank]) for rank in sorted(ranks)]
+        if ordered:
+            self.load.took_turn(ordered[0])
+        return tuple(channel for equals in ordered for channel in equals)
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)

@@ -189,7 +189,8 @@ class Stream:
         said = self._blame(ended)
         seen = self._kept is not None and self._kept.released
         left = self._writer.gone or self._writer.half_closed
-        if self._tried >= self._contract.attempts or seen or left or not said.mendable:
+        over = self._tried >= self._contract.attempts or self._stop_reason is not None
+        if over or seen or left or not said.mendable:
             return False
         channel = self._source.channel
         self._source.over(said)

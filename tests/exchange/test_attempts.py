@@ -7,11 +7,12 @@ import json
 import pytest
 import trio
 
+from hoptrio.contract import Reason
 from hoptrio.ledger.model import EntryKind
 from hoptrio.limits import OPENING_BYTES_MAX
 from tests.support.harness import CHAT_SILENT, channels, gateway
 from tests.support.provider import Cut, Hang, Pause, plain, sse
-from tests.support.streams import CHAT, MESSAGES, RESPONSES, SAMPLES, data
+from tests.support.streams import CHAT, GEMINI, MESSAGES, RESPONSES, SAMPLES, data
 
 THREE = [CHAT, RESPONSES, MESSAGES]
 each_sample = pytest.mark.parametrize("sample", THREE, ids=lambda sample: sample.kind)
@@ -294,6 +295,31 @@ async def test_openings_beyond_the_limit_leave_at_once_and_end_the_attempts(auto
     assert len(response.body) > OPENING_BYTES_MAX
     assert (record.reason, record.attempts) == ("truncated", 1)
     assert asked(world) == {"a": 1, "b": 0}
+
+
+async def test_a_shutdown_ends_a_stream_between_its_attempts(autojump_clock):
+    hosts = {"a": [status(500)], "b": [whole(CHAT)]}
+    async with gateway(config=channels("a", "b"), contract="hopbase", hosts=hosts) as world:
+        world.hosts["b"].connect_s = 5
+        client = await world.start("chat")
+        await trio.sleep(1)
+        world.gateway.registry.stop_all(Reason.SHUTDOWN)
+        response = await client.read()
+        record = await world.record(response)
+    assert (response.status, record.reason, record.charge_nanos) == (503, "shutdown", 0)
+    assert asked(world) == {"a": 1, "b": 0}
+
+
+async def test_an_array_begins_once_whatever_was_tried_before(autojump_clock):
+    config = channels("a", "b")
+    config["contracts"] = {"mine": {"preset": "hoptrio", "attempts": 2}}
+    usage = data({"usageMetadata": {"promptTokenCount": 5}})
+    hosts = {"a": [sse(usage, Pause(11), Cut(), end=False)], "b": [whole(GEMINI)]}
+    async with gateway(config=config, contract="mine", hosts=hosts) as world:
+        response = await world.call("gemini_array")
+    assert [json.dumps(each) for each in response.json] == [
+        json.dumps(json.loads(each)) for each in payloads(*GEMINI.events)
+    ]
 
 
 # -- money -------------------------------------------------------------------------------------------------------------
