@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hoptrio import limits
 from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
 from hoptrio.ledger.schema import versions
-from hoptrio.ledger.sqlite_changes import Changes
-from hoptrio.ledger.sqlite_rows import (
+from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
     HOLD,
@@ -31,6 +30,7 @@ from hoptrio.ledger.sqlite_rows import (
     key_of,
     record_of,
 )
+from hoptrio.ledger.sqlite_changes import Changes
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""SQLite's rows as the ledger's values and back: column lists and the functions that read them by position."""
+"""Rows of the SQL engines as the ledger's values and back: column lists, and functions that read them by position."""
 
 from __future__ import annotations
 
