@@ -150,8 +150,10 @@ class Changes:
         effect = decide(hold, None, 0)
         if effect.kind is not None:
             self._resolve(hold, effect, release.reason, release.why)
-            record = self._rows.requests[hold.request_id]
-            self._rows.requests[record.id] = replace(record, state="released", reason=release.reason, charge_nanos=0)
+            record = self._rows.requests.get(hold.request_id)
+            if record is not None:
+                record = replace(record, state="released", reason=release.reason, charge_nanos=0)
+                self._rows.requests[record.id] = record
         return Resolved(effect.kind is not None, effect.charge_nanos, effect.flags)
 
     def _resolve(self, hold: HoldRow, effect: Effect, reason: str | None, why: str) -> None:
