@@ -41,7 +41,7 @@ from hoptrio.ledger.operations import (
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, settled_record, why_disabled
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 from hoptrio.money import format_nanos
 
@@ -146,15 +146,8 @@ class MemoryStore:
         if effect.kind is not None:
             reason = hold.reason if effect.kind is EntryKind.LATE_CAPTURE else resolution.request.reason
             self._resolve(hold, effect, reason, "")
-            flags = (*resolution.request.flags, *(f for f in effect.flags if f not in resolution.request.flags))
-            self._requests[hold.request_id] = replace(
-                resolution.request,
-                state=effect.state.value,
-                reason=reason,
-                hold_nanos=hold.amount_nanos,
-                charge_nanos=effect.charge_nanos,
-                flags=flags,
-            )
+            record = settled_record(resolution.request, effect, reason, hold.amount_nanos)
+            self._requests[hold.request_id] = record
             for provider_id in resolution.request.provider_ids:
                 self._provider_ids.setdefault(provider_id, (hold.account_id, resolution.request.channel))
         return Resolved(effect.kind is not None, effect.charge_nanos, effect.flags)
