@@ -159,13 +159,12 @@ class JournalWriter:
             entry.durable = durable
             if durable and not entry.applied:
                 self._by_provider_id |= dict.fromkeys(entry.request.provider_ids, entry)
-            # First to the store's writer and then the answer: what its caller does next comes behind it.
+                self._answer(entry, entry.reckoned)
+            # Before the one who was answered runs again: what it does next must come behind this.
             if not entry.submitted:
                 self._submit(entry)
             elif entry.applied and durable:
                 self._scribe.applied(entry)
-            if durable:
-                self._answer(entry, entry.reckoned)
 
     def _submit(self, entry: _Entry) -> None:
         entry.submitted = True
