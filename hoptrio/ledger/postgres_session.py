@@ -37,7 +37,7 @@ class Session(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode: transactions are begun and committed by statements of their own."""
 
     #: The longest wait for one answer.
-    answer_s = limits.POSTGRES_ANSWER_S
+    answer_s: float = limits.POSTGRES_ANSWER_S
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Every wait of the driver passes here. After `answer_s` the connection is closed, since what the server still
@@ -59,7 +59,7 @@ class Session(psycopg.Connection[TupleRow]):
         return bool(poll.poll(0))
 
 
-def conninfo(url: str, *, statement_s: float = limits.POSTGRES_STATEMENT_S) -> str:
+def conninfo(url: str, *, statement_s: float) -> str:
     """`url` with our bounds added; the operator's own parameters win where they are no bounds of ours.
 
     Raises ValueError, without any part of the URL: it may hold a password.
