@@ -133,7 +133,9 @@ class Changes:
         record = resolution.request
         self._rows.requests[hold.request_id] = replace(
             record,
+            id=hold.request_id,
             account_id=hold.account_id,
+            key_id=hold.key_id,
             state=effect.state.value,
             reason=reason,
             hold_nanos=hold.amount_nanos,
@@ -236,7 +238,8 @@ class Changes:
             return NotFound(f"no account {create.account}")
         taken = self._rows.key_hashes.get(create.secret_hash)
         if taken is not None:
-            return self._rows.keys[taken] if taken == create.id else Conflict("the key's secret is in use")
+            there = self._rows.key(taken) if taken == create.id else None
+            return there or Conflict("the key's secret is in use")
         self._rows.key_hashes[create.secret_hash] = create.id
         key = ApiKey(
             id=create.id,
