@@ -6,6 +6,7 @@ that swallows packets, or a server that is stopped. A session that failed in any
 
 from __future__ import annotations
 
+import logging
 import select
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,10 @@ _RACES = {"accounts_one_name", "api_keys_one_secret"}
 #: SQLSTATEs, or their first two letters, that speak of the server and not of the statement: connections, resources and
 #: disks, what an operator does, the system, damage, and what this user may not.
 _UNAVAILABLE = ("08", "53", "57", "58", "XX", "28", "25006", "25P03", "3D000", "42501")
+
+
+# Whatever it warns of is raised, too, and told by who catches it.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 class Session(psycopg.Connection[TupleRow]):

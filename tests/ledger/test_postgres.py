@@ -22,7 +22,7 @@ from hoptrio.ledger.postgres import PostgresStore
 from hoptrio.ledger.postgres_session import Session, unavailable
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.store import StoreUnavailable
-from tests.support.postgres import Server, fresh_database
+from tests.support.postgres import fresh_database
 
 HOUR_MS = 3_600_000
 
@@ -46,14 +46,6 @@ def unprepared():
     database = fresh_database()
     yield database
     database.drop()
-
-
-@pytest.fixture(scope="module")
-def own_server():
-    """A server that may be killed, and keeps what it confirms."""
-    server = Server()
-    yield server
-    server.close()
 
 
 async def amounts(ledger, name="acme"):
@@ -487,15 +479,15 @@ async def refused(ledger, hold):
 
 
 @pytest.mark.parametrize("way", ["kill", "shut_down_at_once"])
-async def test_a_server_that_dies_is_waited_for_and_nothing_is_lost_or_done_twice(own_server, make, way):
-    database = own_server.ledger()
+async def test_a_server_that_dies_is_waited_for_and_nothing_is_lost_or_done_twice(durable_server, make, way):
+    database = durable_server.ledger()
     async with open_ledger(database.url, owner="gateway") as ledger:
         await ledger.create_account("acme", 1000)
         key, secret = await ledger.create_key("acme")
         holds = [make.hold(key, 100) for _ in range(5)]
         for hold in holds:
             await ledger.place(hold)
-        getattr(own_server, way)()
+        getattr(durable_server, way)()
         await refused(ledger, make.hold(key, 100))
         with pytest.raises(LedgerUnavailable):
             await ledger.find_key(secret)
@@ -510,7 +502,7 @@ async def test_a_server_that_dies_is_waited_for_and_nothing_is_lost_or_done_twic
                     settled.append(await ledger.settle(make.capture(hold, 60)))
 
             await trio.testing.wait_all_tasks_blocked()
-            await trio.to_thread.run_sync(own_server.restart)
+            await trio.to_thread.run_sync(durable_server.restart)
         assert sorted(answer.first for answer in settled) == [False] * 5 + [True] * 5
         assert (await ledger.find_key(secret)).account.balance_nanos == 700
         assert await amounts(ledger) == (700, 0)
@@ -518,8 +510,8 @@ async def test_a_server_that_dies_is_waited_for_and_nothing_is_lost_or_done_twic
         assert isinstance(await ledger.place(make.hold(key, 100)), Placed)
 
 
-async def test_a_server_that_hangs_blocks_no_thread_for_long(own_server, make, monkeypatch):
-    database = own_server.ledger()
+async def test_a_server_that_hangs_blocks_no_thread_for_long(durable_server, make, monkeypatch):
+    database = durable_server.ledger()
     async with open_ledger(database.url, owner="gateway") as ledger:
         await ledger.create_account("acme", 1000)
         key, secret = await ledger.create_key("acme")
@@ -529,7 +521,7 @@ async def test_a_server_that_hangs_blocks_no_thread_for_long(own_server, make, m
         monkeypatch.setattr(limits, "SETTLE_S", 0.1)
         monkeypatch.setattr(limits, "POSTGRES_ANSWER_S", 0.3)
         ledger._store._writing.answer_s = 0.3
-        processes = own_server.processes()
+        processes = durable_server.processes()
         for process in processes:
             process.send_signal(signal.SIGSTOP)
         try:

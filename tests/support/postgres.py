@@ -11,8 +11,10 @@ import atexit
 import itertools
 import os
 import signal
+import subprocess
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -41,7 +43,7 @@ class Server:
         self._server.cleanup_mode = "delete"
         self._server.ensure_pgdata_inited()
         with Path(self._server.pgdata, "postgresql.conf").open("a") as file:
-            file.write(f"max_connections = 200\n{settings}")
+            file.write(f"max_connections = 200\nrecovery_init_sync_method = syncfs\n{settings}")
         self._server.start()
         self._databases: list[Database] = []
 
@@ -79,12 +81,16 @@ class Server:
         psutil.wait_procs(processes, timeout=10)
 
     def restart(self) -> None:
-        """Start it again after it ended."""
+        """Start it again after it ended, and wait until it has recovered."""
+        # The package gives up after 10 s, and the server goes on.
+        with suppress(subprocess.SubprocessError):
+            self._server.ensure_postgres_running()
         self._server.ensure_postgres_running()
 
     def close(self) -> None:
         for database in self._databases:
             database.close()
+        self.shut_down_at_once()
         self._server.cleanup()
 
 
