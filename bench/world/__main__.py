@@ -6,7 +6,6 @@ Exit status 1 if an invariant broke: then the stream's trace and the command tha
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -59,7 +58,7 @@ def _live(seed: int, streams: int, jobs: int) -> Summary | Failure:
 
 def _fail(failure: Failure, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps({"ok": False, **dataclasses.asdict(failure)}) + "\n")
+        sys.stdout.write(json.dumps({"ok": False, "seed": failure.part.seed, "streams": failure.part.streams, "text": failure.text}) + "\n")
     else:
         sys.stdout.write(f"seed {failure.part.seed}: {failure.text}\n")
 
@@ -68,7 +67,7 @@ def _show(summary: Summary, seed: int, took_s: float, *, as_json: bool) -> None:
     rate = summary.streams / took_s
     if as_json:
         figures = {"took_s": round(took_s, 1), "streams_per_s": round(rate)}
-        sys.stdout.write(json.dumps({"ok": True, "seed": seed, **figures, **dataclasses.asdict(summary)}) + "\n")
+        sys.stdout.write(json.dumps({"ok": True, "seed": seed, **figures, **vars(summary)}) + "\n")
         return
     console = Console()
     for title, counts in (

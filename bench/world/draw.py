@@ -77,7 +77,7 @@ def config(rng: Random) -> dict[str, Any]:
     return {
         "models": {name: _model(rng) for name in MODELS},
         "channels": {
-            "one": _channel("a", include_usage="ask", supplier="sup", revenue_share="0.8", weight=2),
+            "one": _channel("a", include_usage="ask", supplier="sup", revenue_share="0.7345671", weight=2),
             "two": _channel("b", include_usage=rng.choice(("ask", "never")), max_streams=rng.choice((5, 40))),
             "own": _channel("c", route="dedicated", accounts=["large"], priority=rng.choice((0, 1))),
         },

@@ -57,6 +57,8 @@ _CRASH_ANYWAY_S = 60.0
 #: The machine whose code runs.
 _HERE: ContextVar[Machine] = ContextVar("machine")
 _NEVER_ENDS_S = 2000.0
+#: How often a drain looks whether its last connection has ended.
+_LOOK_S = 0.5
 
 
 def fate(owner: str) -> Fate:
@@ -174,14 +176,14 @@ class Worker:
 
     async def _quiet(self) -> None:
         while not self.crashed and self._connections is not None and self._connections.child_tasks:  # noqa: ASYNC110
-            await trio.sleep(0.1)
+            await trio.sleep(_LOOK_S)
 
     async def _nothing_left(self, gateway: Gateway, upstream: Upstream) -> None:
         """Every connection ends, and then nothing of any stream remains, whatever the end was."""
         assert self._connections is not None
         with trio.move_on_after(_NEVER_ENDS_S) as late:
             while self._connections.child_tasks:  # noqa: ASYNC110 - in virtual time a poll costs nothing
-                await trio.sleep(0.1)
+                await trio.sleep(_LOOK_S)
         # The rest of a provider's body is read in the background, for at most a second.
         await trio.sleep(2)
         busy = {name: count for name, count in gateway.load._running.items() if count}
@@ -368,7 +370,7 @@ class Machine:
             [self.kill_one] * 5 + [self.kill_all] * 2 + [self.lose_power] * 2 + [self.crash_loop] * 1
             + [self.roll] * 2 + [self.restart] * 2 + [self.cut_off] * 4
         )  # fmt: skip
-        while await self._world.still_wild(8 + self._rng.expovariate(1 / 40)):
+        while await self._world.still_wild(6 + self._rng.expovariate(1 / 30)):
             await self._rng.choice(happenings)()
         self.doomed = 0
 

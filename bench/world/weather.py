@@ -23,7 +23,8 @@ class Operators:
 
     async def live(self) -> None:
         """Something is done every half a minute or so."""
-        commands = [self._new_prices, self._deposit, self._deposit, self._revoke, self._disable, self._release]
+        commands = [self._new_prices, self._deposit, self._revoke, self._disable]
+        commands += [self._release] * 3
         while await self._world.still_wild(self._rng.expovariate(1 / 20)):
             try:
                 await self._rng.choice(commands)()
@@ -50,12 +51,19 @@ class Operators:
         await self._ledger.disable(name, disabled=False)
 
     async def _release(self) -> None:
-        """A hold is released by hand, whatever its stream does."""
-        held = list(self._world.books.open)
-        if held:
-            hold_id = self._rng.choice(held)
-            self._world.release_by_hand(hold_id)
-            await self._ledger.release(hold_id, "by hand")
+        """A hold is released by hand, whatever its stream does; sometimes all that is free is paid back, so that a late
+        capture finds less than it is due."""
+        held = list(self._world.books.open.values())
+        if not held:
+            return
+        row = self._rng.choice(held)
+        self._world.release_by_hand(row.hold.id)
+        await self._ledger.release(row.hold.id, "by hand")
+        account = await self._ledger.account(row.account)
+        if account is not None and account.available_nanos and self._rng.random() < 0.5:
+            await self._ledger.adjust(row.account, -account.available_nanos, "paid back")
+            await self._world.still_wild(self._rng.expovariate(1 / 10))
+            await self._ledger.deposit(row.account, max(account.available_nanos, 10**6))
 
 
 class Weather:
@@ -68,7 +76,7 @@ class Weather:
     async def live(self) -> None:
         """One trouble after the other, with some quiet between most of them."""
         troubles = [self._lock, self._lock, self._outage, self._outage, self._lost_answers]
-        while await self._world.still_wild(self._rng.choice((2.0, 30.0, 90.0, self._rng.expovariate(1 / 100)))):
+        while await self._world.still_wild(self._rng.choice((2.0, 30.0, self._rng.expovariate(1 / 60)))):
             await self._rng.choice(troubles)()
 
     async def _lock(self) -> None:

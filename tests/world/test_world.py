@@ -6,28 +6,16 @@ A seed that fails here is met again by the command that the failure prints.
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from bench.world import checks, declared, draw
+from bench.world import checks, declared
 from bench.world.campaign import WORLD_STREAMS, Failure, Part, live, parts, total
 from bench.world.checks import Broken
-from bench.world.invariants import events
 from bench.world.world import World, run
-from hoptrio.errors import LedgerUnavailable
-from hoptrio.exchange.desk import Desk
-from hoptrio.ledger import recover, rules, writer
-from hoptrio.ledger.ledger import Ledger
-from hoptrio.ledger.memory import MemoryStore
-from hoptrio.ledger.model import EntryKind, HoldRefused, Resolved
-from hoptrio.protocols.events import Protocol
-from hoptrio.simulator.prompt import read_prompt
-from hoptrio.simulator.script import parse_directive
 
 ROOT = Path(__file__).resolve().parents[2]
 
