@@ -58,7 +58,10 @@ def _live(seed: int, streams: int, jobs: int) -> Summary | Failure:
 
 def _fail(failure: Failure, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps({"ok": False, "seed": failure.part.seed, "streams": failure.part.streams, "text": failure.text}) + "\n")
+        sys.stdout.write(
+            json.dumps({"ok": False, "seed": failure.part.seed, "streams": failure.part.streams, "text": failure.text})
+            + "\n"
+        )
     else:
         sys.stdout.write(f"seed {failure.part.seed}: {failure.text}\n")
 

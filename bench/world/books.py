@@ -252,7 +252,7 @@ class Books:
             spent[row.key, self._period(row.key)] += nanos
         share = nanos * row.hold.revenue_share_nanos // _NANOS
         if row.hold.supplier and share:
-            supplier = self._names.setdefault(row.hold.supplier, f"acct_{row.hold.supplier}")
+            supplier = self._names.setdefault(row.hold.supplier, self._store._account_ids[row.hold.supplier])
             self.balances[supplier] += share
             self.shared_nanos += share
 

@@ -23,7 +23,7 @@ SETTLED = "an end that a client saw was settled before"
 DISPATCH = "what reaches the provider is held for"
 UNDISPATCHED = "a 402, 429 or ledger's 503 never reached the provider"
 ANSWER = "the answer is what the contract says"
-KEPT = "what a living process settled is settled in the end"
+KEPT = "what a process settled or journalled is in the ledger in the end"
 QUIET = "in the end nothing is open, held, busy or waiting"
 
 

@@ -83,9 +83,9 @@ class Database:
         """Since when a machine with this link has reached it undisturbed; inf = it does not."""
         return max(self.well_since, link.cut_until)
 
-    def answer_lost(self) -> bool | None:
+    def answer_lost(self, on_the_way: float) -> bool | None:
         """Of the commit at hand: None = the answer arrives; else it does not, and it was applied (True) or not."""
-        if self._rng.random() >= self.lost:
+        if self._rng.random() >= self.lost + on_the_way:
             return None
         return self._rng.random() < 0.5
 
@@ -109,15 +109,17 @@ class Door:
         broken: Callable[[str], None],
         at: Callable[[str], None] = lambda _: None,
         failed: Callable[[Sequence[Operation]], None] = lambda _: None,
+        lossy: float = 0.0,
     ) -> None:
-        """`at` is told of each commit, before and after it, and may `close_for_good`; `failed` of each that got no
-        good answer, short waits for a lock apart."""
+        """`at` is told of each commit, before and after it, and may `close_for_good`; `failed` of each that got no good
+        answer, short waits for a lock apart. `lossy` is the chance that an answer is lost on this way alone."""
         self._database = database
         self._link = link
         self._books = books
         self._broken = broken
         self._at = at
         self._failed = failed
+        self._lossy = lossy
         self._dead = False
 
     @property
@@ -135,7 +137,7 @@ class Door:
             raise StoreUnavailable("locked", busy=True)
         moments = dict.fromkeys(_MOMENTS[type(each)] for each in operations if type(each) in _MOMENTS)
         self._pass("before", moments)
-        applied = self._database.answer_lost()
+        applied = self._database.answer_lost(self._lossy)
         if applied is False:
             self._failed(operations)
             raise StoreUnavailable("the answer was lost", uncertain=True)

@@ -36,6 +36,8 @@ class History:
     resolved_at: float | None = None
     #: When its gateway's own resolution became durable, first or not: only then its client may see an end.
     settled_at: float | None = None
+    #: That resolution is in a journal: it will be in the ledger, whatever becomes of the process.
+    promised: bool = False
     #: A settlement was delayed by the ledger, or the process that ran it was killed: the client may be told less.
     disturbed: bool = False
     #: The provider's side.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from bench.world.database import Door, Link
+from bench.world.disk import Disk
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.downstream.backlog import BacklogTotal
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from random import Random
 
     from bench.world.client import Resettable
+    from bench.world.draw import Site
     from bench.world.history import History
     from bench.world.world import World
     from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.gateway import Gateway
+    from hoptrio.ledger.journal import Settlement
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.operations import Operation
 
@@ -52,10 +55,12 @@ MOMENTS = (
     "before sweep",
     "after sweep",
 )
+#: Where there are journals.
+JOURNAL_MOMENTS = ("before journal", "after journal", "adoption")
 #: A crash that was laid and never met comes anyway.
 _CRASH_ANYWAY_S = 60.0
-#: The machine whose code runs.
-_HERE: ContextVar[Machine] = ContextVar("machine")
+#: The process whose code runs.
+_HERE: ContextVar[Worker] = ContextVar("worker")
 _NEVER_ENDS_S = 2000.0
 #: How often a drain looks whether its last connection has ended.
 _LOOK_S = 0.5
@@ -64,7 +69,7 @@ _LOOK_S = 0.5
 def fate(owner: str) -> Fate:
     """`hoptrio.ledger.owner.fate`, which asks /proc: here the table of the machine whose worker asks."""
     here = _HERE.get(None)
-    worker = None if here is None else here.processes.get(owner)
+    worker = None if here is None else here.machine.processes.get(owner)
     if worker is None:
         return Fate.UNKNOWN
     return Fate.ALIVE if worker.alive else Fate.DEAD
@@ -85,6 +90,8 @@ class Worker:
         #: It ended in order, and its ledger still owed something.
         self.gave_up = False
         self.ready_at = inf
+        #: When its lease was renewed after it had stood still for as long as it lasts; -inf if it never has.
+        self.silent_until = -inf
         self.accepting = False
         #: Set when nothing of it runs for others any more: a crash, or the end of a drain.
         self.ended = trio.Event()
@@ -116,11 +123,12 @@ class Worker:
 
     async def run(self) -> None:
         """From start to end; what a crash leaves is unwound behind it."""
-        _HERE.set(self.machine)
+        _HERE.set(self)
         try:
             async with memory_ledger(
                 self.door,  # type: ignore[arg-type]
                 owner=self.owner,
+                shelf=self.machine.disk,
                 now_ms=self.machine.now_ms,
             ) as ledger:
                 async with (
@@ -221,6 +229,8 @@ class Worker:
         self._world.faults[f"worker killed {where}"] += 1
         self.crashed, self.alive, self.accepting = True, False, False
         self.door.close_for_good()
+        if self.machine.disk is not None:
+            self.machine.disk.die(self.owner)
         self.disturb()
         for socket in self.sockets:
             socket.die()
@@ -230,6 +240,10 @@ class Worker:
         self.ready_or_ended.set()
         self.ended.set()
         self._world.owner_died(self)
+
+    def journalled(self, settlements: Sequence[Settlement]) -> None:
+        """These are on the machine's disk."""
+        self._world.journalled(settlements)
 
     def take_prices(self) -> None:
         """SIGHUP."""
@@ -273,12 +287,13 @@ class Worker:
 class Machine:
     """One node."""
 
-    def __init__(self, world: World, name: str, *, workers: int, skew_ms: int, rng: Random) -> None:
+    def __init__(self, world: World, site: Site, rng: Random) -> None:
         self._world = world
         self._rng = rng
-        self.name = name
-        self._count = workers
-        self._skew_ms = skew_ms
+        self.name = site.name
+        self._count = site.workers
+        self._skew_ms = site.skew_ms
+        self.disk = Disk(_HERE.get, rng) if site.journal else None
         self.link = Link(trio.current_time)
         self.up = True
         self.workers: list[Worker] = []
@@ -368,7 +383,7 @@ class Machine:
         """Something happens every minute or two, until the world is calm; what has begun goes on to its end."""
         happenings = (
             [self.kill_one] * 5 + [self.kill_all] * 2 + [self.lose_power] * 2 + [self.crash_loop] * 1
-            + [self.roll] * 2 + [self.restart] * 2 + [self.cut_off] * 4
+            + [self.roll] * 2 + [self.restart] * 2 + [self.cut_off] * 4 + [self.fill_disk]
         )  # fmt: skip
         while await self._world.still_wild(6 + self._rng.expovariate(1 / 30)):
             await self._rng.choice(happenings)()
@@ -383,10 +398,23 @@ class Machine:
         if self._rng.random() < 0.3:
             worker.crash("at any time")
             return
-        worker.crash_at(self._rng.choice(MOMENTS))
+        worker.crash_at(self._moment())
         with trio.move_on_after(_CRASH_ANYWAY_S):
             await worker.ended.wait()
         worker.crash("at any time")
+
+    def _moment(self) -> str:
+        return self._rng.choice(MOMENTS if self.disk is None else MOMENTS + JOURNAL_MOMENTS)
+
+    async def fill_disk(self) -> None:
+        """Nothing can be written to the machine's disk: the database confirms alone."""
+        if self.disk is None:
+            return
+        self._world.faults["disk full"] += 1
+        self._world.say(f"the disk of {self.name} is full")
+        self.disk.full = True
+        await self._world.still_wild(self._rng.choice((1.0, 10.0, 40.0)))
+        self.disk.full = False
 
     async def kill_all(self) -> None:
         """All processes of the machine are killed, the supervisor too, and started again by whoever does that."""
@@ -425,7 +453,7 @@ class Machine:
     def _stop(self, worker: Worker, grace_s: float, *, retiring: bool = False) -> None:
         """Some are killed while they drain."""
         if self._rng.random() < 0.2:
-            worker.crash_at(self._rng.choice(MOMENTS))
+            worker.crash_at(self._moment())
         worker.stop(grace_s, retiring=retiring)
 
     async def restart(self) -> None:

@@ -6,6 +6,10 @@ clock that jumps can kill anyone. Whenever the ledger could not be reached, or m
 starts anew, since the others could not renew either; hence an outage gives every owner one whole lease before it is
 called dead (contract page). A process that was cut off alone renews before it places another hold (`Ledger.place`), and
 an owner's beat is read again behind the list of its holds: so no hold is taken that was placed after the silence.
+
+What a dead process of this machine had settled is in its journal. So the journals are adopted between the moment when
+an owner is found dead and the moment when its holds are called orphans, and an owner whose journal is not applied yet,
+here or by another process, waits for the next look.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class Sweep:
             await trio.sleep(self._pause_s)
 
     async def once(self) -> int:
-        """Renew, then look at every owner; the number of holds released."""
+        """Renew, look at every owner, adopt what the dead have left; the number of holds released."""
         self._pause_s = min(limits.LEASE_RENEW_S, limits.SWEEP_S)
         try:
             started = trio.current_time()
@@ -58,7 +62,8 @@ class Sweep:
             owners = await self._ledger.owners()
             self._seen = {owner.id: self._watch(owner) for owner in owners}
             dead = [owner.id for owner in owners if owner.open_holds and self._is_dead(owner)]
-            return sum([await self._release(owner) for owner in dead])
+            settling = await self._ledger.adopt()
+            return sum([await self._release(owner) for owner in dead if owner not in settling])
         except LedgerUnavailable:
             self._seen.clear()
             # Soon: others that could be reached meanwhile may be counting.
