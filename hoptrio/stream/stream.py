@@ -147,18 +147,26 @@ class Stream:
         except Exception as error:
             log.error("stream failed", error=type(error).__name__, exc_info=error)
             ended = Ended(Reason.INTERNAL)
-        if ended is None:
-            ended = self._pump.cut(self._cut_reason())
-        self._source.over(self._blame(ended))
+        if ended is not None:
+            self._source.over(self._blame(ended))
+            return ended
+        ended = self._pump.cut(self._cut_reason())
+        said = self._blame(ended)
+        # Silence in what an attempt before left of the time, or in less than a stall takes, proves nothing.
+        short = self._tried > 1 or self._contract.deadline_seconds < limits.STALL_S
+        self._source.over(said._replace(fault=None) if short else said)
         return ended
 
     async def _attempts(self) -> Ended:
         """Attempts until one succeeds or is the last. One whose client left before its dispatch is none."""
         ended = await self._attempt()
         while self._try_again(ended):
+            before = self._channel
             self._begin()
             further = await self._attempt()
             if further.reason is Reason.NOT_DISPATCHED:
+                self._source.over(self._blame(further))
+                self._channel = before
                 return ended._replace(tail=b"")
             ended = further
         return ended
@@ -166,6 +174,7 @@ class Stream:
     def _begin(self) -> None:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
+        self._channel: str = self._source.channel
         self._answer: Answer | None = None
         self._attempt_scope = trio.CancelScope()
         self._attempt_reason = Reason.STALLED
@@ -192,12 +201,11 @@ class Stream:
         over = self._tried >= self._contract.attempts or self._stop_reason is not None
         if over or seen or left or not said.mendable:
             return False
-        channel = self._source.channel
         self._source.over(said)
         if not self._source.again():
             return False
         # The channel stands last: the account that asked is not told it (`ledger.report`).
-        self.note(f"attempt_failed {ended.reason} {channel}")
+        self.note(f"attempt_failed {ended.reason} {self._channel}")
         self._release_answer(ended)
         return True
 
@@ -296,7 +304,7 @@ class Stream:
             provider_ids=pump.provider_ids,
             timeline=tuple(self.timeline),
             attempts=self._dispatches,
-            channel=self._source.channel,
+            channel=self._channel,
             answer=self._answer,
         )
 

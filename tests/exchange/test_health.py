@@ -92,6 +92,25 @@ async def test_a_stall_in_the_midst_of_an_answer_counts_and_a_cut_there_does_not
         assert standing(world) is Standing.COOLING
 
 
+@pytest.mark.parametrize(("deadline_s", "counts"), [(60, False), (600, True)])
+async def test_silence_until_the_deadline_counts_if_that_is_as_long_as_a_stall(deadline_s, counts, autojump_clock):
+    config = channels("a")
+    config["contracts"] = {"mine": {"preset": "anypath", "deadline_seconds": deadline_s}}
+    async with gateway(config=config, contract="mine", hosts={"a": [[Hang()]]}) as world:
+        assert await statuses(world, 3) == [504] * 3
+        assert (standing(world) is Standing.COOLING) == counts
+
+
+async def test_silence_in_what_another_attempt_left_of_the_time_does_not_count(autojump_clock):
+    config = channels("a", "b")
+    config["contracts"] = {"mine": {"preset": "hopbase", "deadline_seconds": 130}}
+    async with gateway(config=config, contract="mine", hosts={"a": [[Hang()]], "b": [[Hang()]]}) as world:
+        record = await world.record(await world.call("chat"))
+        board = world.gateway.router.breakers._board
+        assert [board.get(name, "m") is None for name in "ab"] == [False, True]
+    assert (record.reason, record.attempts) == ("header_timeout", 2)
+
+
 async def test_after_one_failure_the_others_are_asked_first_for_a_while(autojump_clock):
     config = channels("a", "b")
     config["channels"]["a"]["priority"] = 9
