@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Excluded", "Load", "Route", "Router", "Want", "Why", "everything", "refusal"]
 
 
-def everything(channel: str, model: str) -> bool:
+def everything(channel: Channel, model: str, protocol: Protocol) -> bool:
     """Every channel is certified."""
     return True
 
@@ -115,10 +115,12 @@ class Load:
 class Router:
     """Finds channels, with what a process knows of them.
 
-    `certified`: (channel, model) -> a probe has proven that it may stream on a shared route (contract page).
+    `certified`: a probe has proven that the channel may stream the model in the protocol on a shared route.
     """
 
-    def __init__(self, load: Load, breakers: Breakers, certified: Callable[[str, str], bool] = everything) -> None:
+    def __init__(
+        self, load: Load, breakers: Breakers, certified: Callable[[Channel, str, Protocol], bool] = everything
+    ) -> None:
         self.load = load
         self.breakers = breakers
         self.certified = certified
@@ -136,7 +138,9 @@ class Router:
             eligible.append((doubted, channel))
         return Route(self._order(eligible), tuple(excluded))
 
-    def again(self, candidates: Iterable[Channel], asked: Iterable[str], model: str) -> list[Channel]:
+    def again(
+        self, candidates: Iterable[Channel], asked: Iterable[str], model: str, protocol: Protocol
+    ) -> list[Channel]:
         """The same channels for a further attempt: those not `asked` yet first, of these the surest.
 
         It may be the last attempt, so what is certified goes before what is not, whatever their priorities.
@@ -145,7 +149,7 @@ class Router:
 
         def rank(channel: Channel) -> tuple[bool, bool, bool, int]:
             doubted = self.breakers.condition(channel.name, model).standing is not Standing.GOOD
-            return channel.name in before, doubted, not self._proven(channel, model), -channel.priority
+            return channel.name in before, doubted, not self._proven(channel, model, protocol), -channel.priority
 
         return sorted(candidates, key=rank)
 
@@ -161,7 +165,7 @@ class Router:
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)
-        if why is None and want.certified_only and want.stream and not self._proven(channel, want.model):
+        if why is None and want.certified_only and want.stream and not self._proven(channel, want.model, want.protocol):
             why = Why.UNCERTIFIED
         if why is not None:
             return Excluded(channel.name, why, why.value, math.inf)
@@ -173,9 +177,9 @@ class Router:
             return Excluded(channel.name, Why.BUSY, words, 1.0)
         return None
 
-    def _proven(self, channel: Channel, model: str) -> bool:
+    def _proven(self, channel: Channel, model: str, protocol: Protocol) -> bool:
         """A dedicated route needs no certificate."""
-        return channel.route == "dedicated" or self.certified(channel.name, model)
+        return channel.route == "dedicated" or self.certified(channel, model, protocol)
 
 
 def _unfit(channel: Channel, want: Want) -> Why | None:

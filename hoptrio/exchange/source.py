@@ -73,7 +73,7 @@ class ChannelSource:
     def again(self) -> bool:
         """Another channel first, else one that was asked before."""
         channels = [each.channel for each in self._candidates.values()]
-        for channel in self._router.again(channels, self._asked, self._call.model):
+        for channel in self._router.again(channels, self._asked, self._call.model, self._call.protocol):
             free = not self._router.load.full(channel)
             if free and self._router.breakers.claim(channel.name, self._call.model):
                 self._take(self._candidates[channel.name])

@@ -91,6 +91,8 @@ class Stream:
         self._created_at = trio.current_time()
         self._client_gone_noted = False
         self._left_early = False
+        #: The channel of the attempt that is settled in the end.
+        self._channel = source.channel
         self._begin()
         #: ((seconds since the request came, event), ...), appended by this object only.
         self.timeline: list[tuple[float, str]] = []
@@ -174,7 +176,7 @@ class Stream:
     def _begin(self) -> None:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
-        self._channel: str = self._source.channel
+        self._channel = self._source.channel
         self._answer: Answer | None = None
         self._attempt_scope = trio.CancelScope()
         self._attempt_reason = Reason.STALLED

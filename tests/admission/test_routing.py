@@ -85,7 +85,7 @@ def test_who_is_asked(changes, want):
 
 def test_an_uncertified_channel_gets_no_stream_on_a_shared_route():
     """Unless the contract does not mind. A call that does not stream and a dedicated route need no certificate."""
-    finder = router(lambda channel, model: (channel, model) == ("b", "m"))
+    finder = router(lambda channel, model, protocol: (channel.name, model, protocol) == ("b", "m", Protocol.CHAT))
     channels = catalogue(channel("a"), channel("b"), channel("c", route="dedicated"))
     strict = finder.route(channels, WANT._replace(certified_only=True))
     assert sorted(names(strict)) == ["b", "c"]
@@ -149,7 +149,7 @@ def test_a_channel_that_cools_down_is_not_asked_and_then_by_one_stream():
 
 
 def again(finder, asked, *channels):
-    return [each.name for each in finder.again(channels, asked, "m")]
+    return [each.name for each in finder.again(channels, asked, "m", Protocol.CHAT)]
 
 
 def test_a_further_attempt_goes_to_a_channel_that_was_not_asked_and_then_to_those_that_were():
@@ -157,7 +157,7 @@ def test_a_further_attempt_goes_to_a_channel_that_was_not_asked_and_then_to_thos
 
 
 def test_a_further_attempt_prefers_the_surest_whatever_the_priorities():
-    finder = router(lambda channel, model: channel == "proven")
+    finder = router(lambda channel, model, protocol: channel.name == "proven")
     finder.breakers.failed("doubted", "m", Fault.CUT)
     doubted, unproven = channel("doubted", priority=2), channel("unproven", priority=1)
     assert again(finder, ["x"], doubted, unproven, channel("proven")) == ["proven", "unproven", "doubted"]
