@@ -83,6 +83,15 @@ def test_a_trial_that_proves_nothing_is_the_next_ones(two, clock):
     assert theirs.claim("a", "other")
 
 
+def test_a_trial_of_the_channel_that_fails_for_its_model_leaves_the_channel_to_another_model(two, clock):
+    ours, theirs = two
+    ours.failed("a", "m", Fault.CREDENTIALS)
+    clock.now_s += limits.COOLDOWN_MIN_S
+    assert ours.claim("a", "m")
+    ours.failed("a", "m", Fault.CUT)
+    assert theirs.claim("a", "other")
+
+
 def test_a_process_that_dies_while_it_tries_keeps_nobody_out_for_long(two, clock):
     ours, theirs = two
     ours.failed("a", "m", Fault.RATE_LIMITED)

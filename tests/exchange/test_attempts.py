@@ -245,6 +245,7 @@ async def test_no_attempt_once_the_client_has_left(autojump_clock):
         record = await world.only_record()
     assert asked(world) == {"a": 1, "b": 0}
     assert (record.state, record.reason, record.attempts) == ("released", "provider_error", 1)
+    assert not any(event.startswith("attempt_failed") for event in events_of(record))
 
 
 async def test_a_client_that_leaves_while_the_next_channel_is_reached_is_not_sent_there(autojump_clock):
@@ -415,6 +416,19 @@ async def test_a_channels_limit_counts_attempts_in_flight(autojump_clock):
         await client.leave()
         await trio.sleep(700)
         assert (load.running("a"), load.running("b")) == (0, 0)
+
+
+async def test_a_channel_that_is_full_by_now_gets_no_further_attempt(autojump_clock):
+    config = channels("a", "b")
+    config["channels"]["a"]["priority"] = 1
+    config["channels"]["b"]["max_streams"] = 1
+    hosts = {"a": [[Pause(2), *status(500)]], "b": [[Hang()]]}
+    async with gateway(config=config, contract="hopbase", hosts=hosts) as world:
+        clients = [await world.start("chat") for _ in range(2)]
+        await trio.sleep(3)
+        assert asked(world) == {"a": 3, "b": 1}
+        for client in clients:
+            await client.leave()
 
 
 @pytest.mark.parametrize("sample", list(SAMPLES.values()), ids=SAMPLES)

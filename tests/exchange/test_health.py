@@ -189,10 +189,18 @@ async def test_a_trial_that_is_refused_its_hold_leaves_the_channel_to_the_next(a
         await world.call("chat")
         await trio.sleep(limits.COOLDOWN_MIN_S)
         assert (await world.call("chat", secret=poor)).status == 402
+        assert world.gateway.load.running("a") == 0
         world.gateway.max_streams = 0
         assert (await world.call("chat")).json["error"]["code"] == "server_is_overloaded"
         world.gateway.max_streams = 9
         assert await statuses(world, 1) == [200]
+
+
+async def test_a_trial_that_the_provider_refuses_for_its_request_leaves_the_channel_to_the_next(autojump_clock):
+    async with gateway(config=ONE, hosts={"a": [status(429), status(400), whole(CHAT)]}) as world:
+        await world.call("chat")
+        await trio.sleep(limits.COOLDOWN_MIN_S)
+        assert await statuses(world, 2) == [400, 200]
 
 
 async def test_a_trial_goes_on_behind_a_client_that_left(autojump_clock):
