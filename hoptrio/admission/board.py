@@ -30,8 +30,8 @@ __all__ = ["BOARD_BYTES", "Board"]
 
 #: Changes since the last wipe: 0 = nobody is in trouble, and nobody has to look.
 _HEADER = struct.Struct("<Q56x")
-#: Key (0 = empty), fault, failures, cool-downs, until, trial until.
-_SLOT = struct.Struct("<QBxHHxxdd")
+#: Key (0 = empty), fault, failures, cool-downs, until, trial until, asked until.
+_SLOT = struct.Struct("<QBxHHxxddd")
 _BUCKET_BYTES = limits.HEALTH_BUCKET_SLOTS * _SLOT.size
 _COUNT_MAX = 0xFFFF
 
@@ -57,9 +57,9 @@ class Board:
         """What is remembered of a channel's model; "" = of the channel."""
         key = self._key(channel, model)
         for offset in _slots(key):
-            found, fault, failures, cooldowns, until_s, trial_until_s = self._read(offset)
+            found, fault, failures, cooldowns, *times = self._read(offset)
             if found == key:
-                return Trouble(Fault(fault), failures, cooldowns, until_s, trial_until_s)
+                return Trouble(Fault(fault), failures, cooldowns, *times)
         return None
 
     @contextmanager
@@ -84,7 +84,7 @@ class Board:
                 return
             offset = self._least(key)
         if trouble is None:
-            _SLOT.pack_into(self._memory, offset, 0, 0, 0, 0, 0.0, 0.0)
+            _SLOT.pack_into(self._memory, offset, 0, 0, 0, 0, 0.0, 0.0, 0.0)
         else:
             _SLOT.pack_into(
                 self._memory,
@@ -95,6 +95,7 @@ class Board:
                 min(trouble.cooldowns, _COUNT_MAX),
                 trouble.until_s,
                 trouble.trial_until_s,
+                trouble.asked_until_s,
             )
         _HEADER.pack_into(self._memory, 0, _HEADER.unpack_from(self._memory, 0)[0] + 1)
 
@@ -109,7 +110,7 @@ class Board:
             key = self._keys[channel, model] = int.from_bytes(digest, "little") or 1
         return key
 
-    def _read(self, offset: int) -> tuple[int, int, int, int, float, float]:
+    def _read(self, offset: int) -> tuple[int, int, int, int, float, float, float]:
         """A slot as one writer left it: half of one change and half of another never read the same twice in a row."""
         before = b""
         for _ in range(64):
@@ -123,7 +124,7 @@ class Board:
         """The key's slot, else one that is free or whose trouble is forgotten."""
         free = None
         for offset in _slots(key):
-            found, _, _, _, until_s, trial_until_s = _SLOT.unpack_from(self._memory, offset)
+            found, _, _, _, until_s, trial_until_s, _ = _SLOT.unpack_from(self._memory, offset)
             if found == key:
                 return offset
             if free is None and (not found or now_s >= max(until_s, trial_until_s) + limits.TROUBLE_KEPT_S):

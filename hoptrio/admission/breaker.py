@@ -31,11 +31,18 @@ class Condition(NamedTuple):
     standing: Standing
     fault: Fault | None = None
     wait_s: float = 0.0
+    #: The provider itself said to wait for so long yet; 0 = it did not say.
+    told_s: float = 0.0
 
     @property
     def askable(self) -> bool:
         """A stream may be sent there, as a trial if it is due."""
         return self.standing not in (Standing.COOLING, Standing.TRIED)
+
+    @property
+    def last_resort(self) -> bool:
+        """It is closed, and yet a stream may be sent there if nobody else can be asked."""
+        return not self.askable and not self.told_s
 
 
 GOOD = Condition(Standing.GOOD)
@@ -54,7 +61,7 @@ class Breakers:
             return GOOD
         now_s = self._now()
         found = (_condition(self._board.get(channel, part), now_s) for part in (model, _WHOLE))
-        return max(found, key=lambda each: (each.standing.value, each.wait_s))
+        return max(found, key=lambda each: (each.told_s, each.standing.value, each.wait_s))
 
     def claim(self, channel: str, model: str) -> bool:
         """A stream is about to be sent there. False: it must not be, or another one tries it already."""
@@ -116,7 +123,7 @@ def _condition(trouble: Trouble | None, now_s: float) -> Condition:
     if trouble is None or stands is Standing.GOOD:
         return GOOD
     end_s = trouble.trial_until_s if stands is Standing.TRIED else trouble.until_s
-    return Condition(stands, trouble.fault, max(0.0, end_s - now_s))
+    return Condition(stands, trouble.fault, max(0.0, end_s - now_s), max(0.0, trouble.asked_until_s - now_s))
 
 
 def _tell(channel: str, model: str, before: Trouble | None, after: Trouble | None, now_s: float) -> None:

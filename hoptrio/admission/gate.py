@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
 
 class Admitted(NamedTuple):
     """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
-    (`Breakers.claim`), and by the contract's `attempts` to any of them. The quote covers all."""
+    (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
 
     model: Model
     candidates: tuple[Candidate, ...]
@@ -84,10 +84,12 @@ def admit(
         pinned=pinned,
     )
     while True:
-        channels = _route(router, catalogue, want)
-        chosen = channels if contract.attempts > 1 else channels[:1]
+        route = router.route(catalogue, want)
+        if not route.channels:
+            raise refusal(route, call.model)
+        chosen = route.channels if contract.attempts > 1 else route.channels[:1]
         admitted = _priced(call, rules, model, chosen, dropped_tools)
-        if router.breakers.claim(channels[0].name, call.model):
+        if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
             return admitted
         # A stream of another process has begun to try that channel in between, so the next round leaves it out.
 
@@ -111,13 +113,6 @@ def _check_contract(call: Call, contract: Contract) -> None:
             param="stream_options.include_usage",
             code="missing_required_parameter",
         )
-
-
-def _route(router: Router, catalogue: Catalogue, want: Want) -> tuple[Channel, ...]:
-    found = router.route(catalogue, want)
-    if not found.channels:
-        raise refusal(found, want.model)
-    return found.channels
 
 
 def _priced(

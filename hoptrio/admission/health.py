@@ -5,13 +5,18 @@ an account that is not accepted are trouble of the whole channel (`FAULTS`). The
 
     GOOD      asked like any other
     DOUBTED   failed, but not often enough in a row: asked after the others, for a while
-    COOLING   not asked at all until the cool-down ends; each further one in a row is twice as long
+    COOLING   not asked until the cool-down ends; each further one in a row is twice as long
     DUE       the cool-down is over, and one stream may try
     TRIED     that stream is under way
 
-Two numbers make a crowd harmless. A failure counts only if no success came between it and the last one, so that the odd
-failure of a busy channel never closes it; and what fails or succeeds while a channel cools had been sent before, so it
-changes nothing. Times are seconds on one clock that all users of a `Trouble` share.
+A failure counts only if no success came between it and the last one, so that the odd failure of a busy channel never
+closes it. What fails while a channel cools changes nothing, since most of it had been sent before; a success opens the
+channel, except after a rate limit, which streams from before say nothing about. Times are seconds on one clock that all
+users of a `Trouble` share.
+
+A closed channel is still the last resort where nobody else can be asked, unless its provider itself said how long to
+wait (`Trouble.asked_until_s`): a refusal would help nobody, and whoever could provoke failures could close a model's
+only channel for everybody.
 """
 
 from __future__ import annotations
@@ -108,6 +113,8 @@ NEXT: Mapping[tuple[Standing, Event], Standing] = MappingProxyType(
         (Standing.DOUBTED, Event.STRIKE): Standing.COOLING,
         (Standing.DOUBTED, Event.BEGUN): Standing.GOOD,
         (Standing.DOUBTED, Event.COMPLETE): Standing.GOOD,
+        (Standing.COOLING, Event.BEGUN): Standing.GOOD,
+        (Standing.COOLING, Event.COMPLETE): Standing.GOOD,
         (Standing.DUE, Event.FAILURE): Standing.COOLING,
         (Standing.DUE, Event.STRIKE): Standing.COOLING,
         (Standing.DUE, Event.BEGUN): Standing.GOOD,
@@ -134,6 +141,8 @@ class Trouble(NamedTuple):
     until_s: float
     #: A stream is trying it until then at the latest; 0 = none is.
     trial_until_s: float = 0.0
+    #: The provider said to wait until then; 0 = it did not say.
+    asked_until_s: float = 0.0
 
     def forgotten(self, now_s: float) -> bool:
         """Nobody asked for so long that it says nothing any more."""
@@ -164,7 +173,7 @@ def happened(
     failures = 1 + (trouble.failures if trouble is not None else 0)
     if event is Event.FAILURE and failures >= FAULTS[fault].closes_at:
         event = Event.STRIKE
-    if event is Event.BEGUN and trouble is not None and trouble.fault is Fault.STALLED:
+    if trouble is not None and _says_nothing(trouble.fault, now, event):
         return trouble
     after = NEXT.get((now, event))
     if after is Standing.GOOD:
@@ -173,7 +182,9 @@ def happened(
         return Trouble(fault, failures, 0, now_s + limits.COOLDOWN_MIN_S)
     if after is Standing.COOLING:
         cooldowns = 1 + (trouble.cooldowns if trouble is not None else 0)
-        return Trouble(fault, failures, cooldowns, now_s + _cooldown_s(cooldowns, retry_after_s))
+        asked_until_s = now_s + min(retry_after_s, limits.COOLDOWN_ASKED_MAX_S) if retry_after_s else 0.0
+        until_s = max(now_s + _back_off_s(cooldowns), asked_until_s)
+        return Trouble(fault, failures, cooldowns, until_s, 0.0, asked_until_s)
     if trouble is None:
         return None
     if after is Standing.TRIED:
@@ -183,12 +194,19 @@ def happened(
     return _prolonged(trouble, now_s, retry_after_s)
 
 
-def _cooldown_s(cooldowns: int, retry_after_s: float) -> float:
-    """The back-off, or what the provider asks for if that is longer, within reason."""
-    back_off_s = limits.COOLDOWN_MIN_S * 2.0 ** min(cooldowns - 1, 16)
-    return max(min(back_off_s, limits.COOLDOWN_MAX_S), min(retry_after_s, limits.COOLDOWN_ASKED_MAX_S))
+def _says_nothing(fault: Fault, now: Standing, event: Event) -> bool:
+    """Successes that do not prove that this fault is over."""
+    if event is Event.BEGUN and fault is Fault.STALLED:
+        return True
+    return now is Standing.COOLING and fault is Fault.RATE_LIMITED and event in (Event.BEGUN, Event.COMPLETE)
+
+
+def _back_off_s(cooldowns: int) -> float:
+    return float(min(limits.COOLDOWN_MIN_S * 2.0 ** min(cooldowns - 1, 16), limits.COOLDOWN_MAX_S))
 
 
 def _prolonged(trouble: Trouble, now_s: float, retry_after_s: float) -> Trouble:
     asked_s = now_s + min(retry_after_s, limits.COOLDOWN_ASKED_MAX_S)
-    return trouble._replace(until_s=asked_s) if retry_after_s and asked_s > trouble.until_s else trouble
+    if not retry_after_s or asked_s <= trouble.asked_until_s:
+        return trouble
+    return trouble._replace(until_s=max(trouble.until_s, asked_s), asked_until_s=asked_s)

@@ -2,7 +2,8 @@
 
 Among the eligible, those that are not doubted come first (`health`), then a higher priority; among equals a smooth
 weighted round robin decides, so that the order is deterministic and shares follow the weights from the first request
-on. Every other channel has a reason in words, for operators (`hoptrio route`); what a caller may know is `refusal`.
+on. If nobody is left, those that are closed are asked all the same, unless their providers said how long to wait. Every
+other channel has a reason in words, for operators (`hoptrio route`); what a caller may know is `refusal`.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Route(NamedTuple):
 
     channels: tuple[Channel, ...]
     excluded: tuple[Excluded, ...]
+    #: The channels are closed ones, for want of others: they are asked without a claim.
+    last_resort: bool = False
 
 
 class Load:
@@ -136,6 +139,10 @@ class Router:
                 continue
             doubted = self.breakers.condition(channel.name, want.model).standing is Standing.DOUBTED
             eligible.append((doubted, channel))
+        if not eligible and (left := self._last_resort(catalogue, want, excluded)):
+            names = {channel.name for channel in left}
+            others = tuple(each for each in excluded if each.channel not in names)
+            return Route(self._order([(False, channel) for channel in left]), others, last_resort=True)
         return Route(self._order(eligible), tuple(excluded))
 
     def again(
@@ -162,6 +169,12 @@ class Router:
         if ordered:
             self.load.took_turn(ordered[0])
         return tuple(channel for equals in ordered for channel in equals)
+
+    def _last_resort(self, catalogue: Catalogue, want: Want, excluded: Iterable[Excluded]) -> list[Channel]:
+        """The channels that nothing but their health speaks against."""
+        closed = [catalogue.channels[each.channel] for each in excluded if each.why in (Why.COOLING, Why.TRIED)]
+        free = [channel for channel in closed if not self.load.full(channel)]
+        return [each for each in free if self.breakers.condition(each.name, want.model).last_resort]
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)
@@ -202,7 +215,7 @@ def _unfit(channel: Channel, want: Want) -> Why | None:
 def _ailing(channel: str, condition: Condition) -> Excluded:
     why = Why.COOLING if condition.standing is Standing.COOLING else Why.TRIED
     reason = "" if condition.fault is None else f": it {FAULTS[condition.fault].words}"
-    wait_s = condition.wait_s if why is Why.COOLING else 1.0
+    wait_s = condition.told_s or (condition.wait_s if why is Why.COOLING else 1.0)
     return Excluded(channel, why, f"{why.value}, {math.ceil(condition.wait_s)} s to go{reason}", wait_s)
 
 

@@ -94,7 +94,7 @@ def _answer(invocation: Invocation, router: Router, model: str, protocol: Protoc
     key, contract, known = asker
     why = _refused(model, protocol, key, contract)
     if why is not None:
-        return {"protocol": str(protocol), "asked": [], "not_asked": [], "refused": why}
+        return {"protocol": str(protocol), "asked": [], "last_resort": False, "not_asked": [], "refused": why}
     want = Want(
         model=model,
         protocol=protocol,
@@ -107,6 +107,7 @@ def _answer(invocation: Invocation, router: Router, model: str, protocol: Protoc
     return {
         "protocol": str(protocol),
         "asked": [_asked(router, model, channel, known=known) for channel in found.channels],
+        "last_resort": found.last_resort,
         "not_asked": [{"channel": each.channel, "why": each.words} for each in found.excluded],
         "refused": None if found.channels else _words(found, refusal(found, model).message),
     }
@@ -160,6 +161,8 @@ def _page(told: dict[str, Any]) -> Any:
         for each in answer["not_asked"]:
             table.add_row(*map(Text, ["-", each["channel"], "", "", "", "", each["why"]]))
         parts.append(table)
+        if answer["last_resort"]:
+            parts.append(Text(f"{answer['protocol']}: closed, and asked for want of others"))
         if answer["refused"]:
             parts.append(Text(f"{answer['protocol']}: {answer['refused']}"))
     return Group(*parts)

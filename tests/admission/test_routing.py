@@ -140,9 +140,27 @@ def test_a_channel_that_cools_down_is_not_asked_and_then_by_one_stream():
     CLOCK.now_s += 30
     assert names(finder.route(channels, WANT)) == ["a"]
     assert finder.breakers.claim("a", "m")
-    assert only_reason(finder.route(channels, WANT)).why is Why.TRIED
+    found = finder.route(catalogue(channel("a"), channel("b", priority=-1)), WANT)
+    assert (names(found), [(each.channel, each.why) for each in found.excluded]) == (["b"], [("a", Why.TRIED)])
     finder.breakers.succeeded("a", "m")
     assert names(finder.route(channels, WANT)) == ["a"]
+
+
+def test_closed_channels_are_the_last_resort_unless_their_provider_said_how_long_to_wait():
+    finder, channels = (
+        router(),
+        catalogue(channel("a"), channel("b", priority=1), channel("c"), channel("d", models={})),
+    )
+    for name in "ab":
+        finder.breakers.failed(name, "m", Fault.CREDENTIALS)
+    finder.breakers.failed("c", "m", Fault.RATE_LIMITED, 30)
+    found = finder.route(channels, WANT)
+    assert (found.last_resort, names(found)) == (True, ["b", "a"])
+    assert [(each.channel, each.why) for each in found.excluded] == [("c", Why.COOLING), ("d", Why.MODEL)]
+    finder.load.started("a")
+    assert names(finder.route(catalogue(channel("a", max_streams=1)), WANT)) == []
+    only = finder.route(catalogue(channel("c")), WANT)
+    assert (only.last_resort, names(only), only.excluded[0].wait_s) == (False, [], 30)
 
 
 # -- a further attempt -------------------------------------------------------------------------------------------------
