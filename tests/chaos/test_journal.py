@@ -54,14 +54,14 @@ async def test_streams_end_behind_a_lock_and_a_shutdown_leaves_their_settlements
             with locked(deployment.database):
                 await streams.over()
                 assert all(seen.clean and seen.data[-1] == b"[DONE]" for seen in streams.responses)
-                # The database says that they run; the command reads this machine's journals too.
-                request_id = streams.responses[0].headers["x-request-id"]
-                shown = await trio.to_thread.run_sync(deployment.command, "request", "show", request_id)
-                assert shown["state"] == "captured"
                 server.send(signal.SIGTERM)
                 assert await trio.to_thread.run_sync(server.wait, 30) == 0
     assert '"settlements": 5' in server.log
     assert len(journals(deployment)) == 1
+    # The database says that they run; the command reads this machine's journals too.
+    assert open_holds(deployment) == 5
+    request_id = streams.responses[0].headers["x-request-id"]
+    assert deployment.command("request", "show", request_id)["state"] == "captured"
     with served(deployment) as server:
         await is_ready(server)
         await all_settled(deployment)

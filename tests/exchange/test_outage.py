@@ -17,7 +17,7 @@ from tests.support.streams import CHAT, SAMPLES
 
 
 def slow_stream(pause_s=20.0):
-    return sse(*CHAT.opening, *CHAT.answer, Pause(pause_s), *CHAT.terminal)
+    return sse(*CHAT.opening, *CHAT.answer, Pause(pause_s), *CHAT.closing, *CHAT.terminal)
 
 
 async def test_running_streams_end_cleanly_new_ones_get_503_and_all_is_applied_in_the_end(autojump_clock):
