@@ -21,6 +21,7 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.errors import HoptrioError, LedgerUnavailable
 from hoptrio.ledger.audit import AuditReport, audit
+from hoptrio.ledger.engines import migrate_store, open_store
 from hoptrio.ledger.journal_writer import InlineScribe, JournalWriter, ThreadScribe
 from hoptrio.ledger.journals import Journals
 from hoptrio.ledger.memory import MemoryStore, wall_ms
@@ -55,7 +56,6 @@ from hoptrio.ledger.operations import (
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
 from hoptrio.ledger.shelf import DiskFile, DiskShelf
-from hoptrio.ledger.sqlite import SqliteStore
 from hoptrio.ledger.store import Store, StoreUnavailable
 from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     from hoptrio.ledger.shelf_memory import MemoryShelf
 
-__all__ = ["Ledger", "memory_ledger", "open_ledger"]
+__all__ = ["Ledger", "memory_ledger", "migrate", "open_ledger"]
 
 T = TypeVar("T")
 
@@ -74,7 +74,8 @@ T = TypeVar("T")
 async def open_ledger(
     url: str, *, owner: str | None = None, journal: Path | str | None = None, now_ms: Callable[[], int] = wall_ms
 ) -> AsyncIterator[Ledger]:
-    """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
+    """Open the ledger at `url`: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, created if there is none, or
+    ``postgresql://user@host/database``, which `migrate` has prepared; its own clock then decides, and not `now_ms`.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
     places none. With a `journal`, the directory of this machine's, settlements are confirmed by the owner's file there
@@ -84,9 +85,8 @@ async def open_ledger(
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
-    path = _sqlite_path(url)
     try:
-        store = await trio.to_thread.run_sync(SqliteStore, path, now_ms)
+        store = await trio.to_thread.run_sync(open_store, url, now_ms)
     except StoreUnavailable as error:
         raise LedgerUnavailable(str(error)) from error
     ledger = await _on_disk(store, owner, journal, now_ms)
@@ -158,11 +158,12 @@ async def _run_shielded(
         await writer.run()
 
 
-def _sqlite_path(url: str) -> str:
-    scheme, separator, path = url.partition(":///")
-    if scheme != "sqlite" or not separator or not path:
-        raise ValueError("the ledger's url is not of the form sqlite:///FILE")
-    return path
+async def migrate(url: str) -> int:
+    """Create the schema of the ledger at `url`, or bring it up to date; its version. Raises as `open_ledger` does."""
+    try:
+        return await trio.to_thread.run_sync(migrate_store, url)
+    except StoreUnavailable as error:
+        raise LedgerUnavailable(str(error)) from error
 
 
 class Ledger:
@@ -180,6 +181,10 @@ class Ledger:
         self._writer = writer
         self._journals = journals or Journals()
         self._notes = 0
+        #: Trio time of the newest request to renew the lease that was granted.
+        self._renewed_at = -limits.LEASE_S
+        # Threads of their own: point reads of a server that hangs take none from anybody else.
+        self._readers = trio.CapacityLimiter(limits.POSTGRES_READERS)
         #: The name for `Hold.owner`; None = this process places no holds.
         self.owner = owner
         #: The wall clock of records, in milliseconds.
@@ -203,6 +208,7 @@ class Ledger:
             raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
         if self._journals.full:
             raise LedgerUnavailable("too many settlements wait for the ledger", retry_after_s=1)
+        self._renew_if_late()
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
         if ticket.abandoned:
             raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
@@ -425,7 +431,20 @@ class Ledger:
     async def renew(self) -> None:
         """Renew the lease of `owner`; it lasts `limits.LEASE_S`. Raises LedgerUnavailable."""
         if self.owner is not None:
+            asked_at = trio.current_time()
             await self._change(Renew(self.owner))
+            self._renewed_at = asked_at
+
+    def _renew_if_late(self) -> None:
+        """In front of a hold: to others the owner of a late lease may be dead, and then its new holds were orphans."""
+        asked_at = trio.current_time()
+        if self.owner is not None and asked_at - self._renewed_at >= limits.LEASE_S - limits.LEASE_RENEW_S:
+
+            def renewed(ticket: Ticket) -> None:
+                if not isinstance(ticket.answer, HoptrioError):
+                    self._renewed_at = asked_at
+
+            self._writer.submit(Ticket(Renew(self.owner), renewed))
 
     async def run_sweep(self) -> None:
         """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""
@@ -520,7 +539,7 @@ class Ledger:
             await trio.lowlevel.checkpoint()
             return self._now(read, *args)
         with trio.move_on_after(limits.HOLD_S):
-            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True, limiter=self._readers)
         raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
 
     async def _later(self, read: Callable[..., T], *args: Any) -> T:
