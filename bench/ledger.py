@@ -1,9 +1,10 @@
 """``python -m bench.ledger``: holds and settlements per second, and how long a hold takes, next to the plain driver.
 
-Each caller places a hold, waits for it, settles it, waits for that, and begins again: what a stream does to the ledger.
-hoptrio's callers are tasks on one event loop before one `Ledger`; the plain driver's are threads, each with a connection
-of its own, that run the same statements a transaction at a time: hold = read and reserve, two inserts; settlement = read
-the hold, resolve it, move the balance, an entry, the record. All are durable when they are answered, on both sides.
+Each caller places a hold, waits for it, settles it, waits for that, and begins again: what a stream does to the
+ledger. hoptrio's callers are tasks on one event loop before one `Ledger`; the plain driver's are threads, each with a
+connection of its own, that run the same statements a transaction at a time: a hold reads and reserves and makes two
+rows; a settlement reads the hold, resolves it, moves the balance, adds an entry and changes the record. On both sides
+all is durable when it is answered.
 """
 
 from __future__ import annotations
