@@ -21,6 +21,7 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.errors import HoptrioError, LedgerUnavailable
 from hoptrio.ledger.audit import AuditReport, audit
+from hoptrio.ledger.engines import migrate_store, open_store
 from hoptrio.ledger.memory import MemoryStore, wall_ms
 from hoptrio.ledger.model import (
     Account,
@@ -52,14 +53,13 @@ from hoptrio.ledger.operations import (
 )
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
-from hoptrio.ledger.sqlite import SqliteStore
 from hoptrio.ledger.store import Store, StoreUnavailable
 from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-__all__ = ["Ledger", "memory_ledger", "open_ledger"]
+__all__ = ["Ledger", "memory_ledger", "migrate", "open_ledger"]
 
 T = TypeVar("T")
 
@@ -68,7 +68,8 @@ T = TypeVar("T")
 async def open_ledger(
     url: str, *, owner: str | None = None, now_ms: Callable[[], int] = wall_ms
 ) -> AsyncIterator[Ledger]:
-    """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
+    """Open the ledger at `url`: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, created if there is none, or
+    ``postgresql://user@host/database``, which `migrate` has prepared; its own clock then decides, and not `now_ms`.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
     places none. On leaving, everything queued is applied first; what the store refuses is given up after
@@ -76,9 +77,8 @@ async def open_ledger(
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
-    path = _sqlite_path(url)
     try:
-        store = await trio.to_thread.run_sync(SqliteStore, path, now_ms)
+        store = await trio.to_thread.run_sync(open_store, url, now_ms)
     except StoreUnavailable as error:
         raise LedgerUnavailable(str(error)) from error
     ledger = Ledger(store, ThreadWriter(store), owner, now_ms)
@@ -118,11 +118,12 @@ async def _run_shielded(
         await writer.run()
 
 
-def _sqlite_path(url: str) -> str:
-    scheme, separator, path = url.partition(":///")
-    if scheme != "sqlite" or not separator or not path:
-        raise ValueError("the ledger's url is not of the form sqlite:///FILE")
-    return path
+async def migrate(url: str) -> int:
+    """Create the schema of the ledger at `url`, or bring it up to date; its version. Raises as `open_ledger` does."""
+    try:
+        return await trio.to_thread.run_sync(migrate_store, url)
+    except StoreUnavailable as error:
+        raise LedgerUnavailable(str(error)) from error
 
 
 class Ledger:
@@ -132,6 +133,8 @@ class Ledger:
         self._store = store
         self._writer = writer
         self._notes = 0
+        # Threads of their own: point reads of a server that hangs take none from anybody else.
+        self._readers = trio.CapacityLimiter(limits.POSTGRES_READERS)
         #: The name for `Hold.owner`; None = this process places no holds.
         self.owner = owner
         #: The wall clock of records, in milliseconds.
@@ -440,7 +443,7 @@ class Ledger:
             await trio.lowlevel.checkpoint()
             return self._now(read, *args)
         with trio.move_on_after(limits.HOLD_S):
-            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True, limiter=self._readers)
         raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
 
     async def _later(self, read: Callable[..., T], *args: Any) -> T:
