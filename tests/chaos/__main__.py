@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from tests.chaos import kills, trial
 from tests.chaos.doomed import POINTS
+from tests.support.postgres import running_server as postgres_server
 
 
 @click.command()
@@ -23,10 +24,11 @@ from tests.chaos.doomed import POINTS
 @click.option("--at-once", default=150, show_default=True)
 @click.option("--kills", "kill_rounds", default=10, show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def main(streams: int, at_once: int, kill_rounds: int, seed: int) -> None:
+@click.option("--postgres", is_flag=True, help="The kills on PostgreSQL, which is killed as well, and two nodes.")
+def main(streams: int, at_once: int, kill_rounds: int, seed: int, postgres: bool) -> None:
     """Send a crowd through a real gateway and look at everything; then kill processes under one, again and again."""
     calm = streams == 0 or _crowd(streams, at_once, seed)
-    alive = kill_rounds == 0 or trio.run(_kills, kill_rounds, seed)
+    alive = kill_rounds == 0 or trio.run(_kills, kill_rounds, seed, postgres)
     sys.exit(not (calm and alive))
 
 
@@ -48,12 +50,15 @@ def _crowd(streams: int, at_once: int, seed: int) -> bool:
     return all(holds for _, holds, _ in lines)
 
 
-async def _kills(count: int, seed: int) -> bool:
+async def _kills(count: int, seed: int, postgres: bool) -> bool:
     """Rounds of `kills`; True if nothing was wrong after any."""
     deaths: list[kills.Round] = []
-    with tempfile.TemporaryDirectory(prefix="hoptrio-kills-") as directory, Progress() as progress:
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-kills-"))
+        database = stack.enter_context(postgres_server()) if postgres else None
+        progress = stack.enter_context(Progress())
         bar = progress.add_task("deaths", total=count)
-        async with aclosing(kills.rounds(Path(directory), seed=seed, count=count)) as lives:
+        async with aclosing(kills.rounds(Path(directory), seed=seed, count=count, database=database)) as lives:
             async for death in lives:
                 deaths.append(death)
                 progress.advance(bar)

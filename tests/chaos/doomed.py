@@ -14,9 +14,11 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import psutil
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +43,7 @@ class Doom(msgspec.Struct, frozen=True):
     delay_s: float
     #: A file that is made just before the kill.
     mark: str
-    #: The database's process group.
+    #: The first process of the database.
     database: int = 0
 
     @property
@@ -88,9 +90,17 @@ class _Executioner:
         if victim == "node":
             os.killpg(os.getpgrp(), signal.SIGKILL)
         elif victim == "database":
-            os.killpg(self._doom.database, signal.SIGKILL)
+            _kill_all(self._doom.database)
         else:
             os.kill(os.getppid() if victim == "supervisor" else os.getpid(), signal.SIGKILL)
+
+
+def _kill_all(pid: int) -> None:
+    """A server and its children; these are in sessions of their own."""
+    first = psutil.Process(pid)
+    for process in (first, *first.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _install(doom: Doom) -> None:
@@ -123,20 +133,17 @@ def _install(doom: Doom) -> None:
 
 
 def _wrap_commits(passed: Callable[[], None]) -> None:
-    """Everything of a batch is written, and the commit has not begun."""
-    from hoptrio.ledger import sqlite_changes
-    from hoptrio.ledger.operations import Ping, Renew
+    """Everything of a batch is decided, on SQLite also written, and the commit has not begun."""
+    from hoptrio.ledger.changes import Changes
+    from hoptrio.ledger.sqlite_changes import Changes as SqliteChanges
 
-    apply = sqlite_changes.Changes.apply
-
-    @functools.wraps(apply)
-    def wrapped(self: Any, operations: Any) -> Any:
-        answers = apply(self, operations)
-        if not all(isinstance(each, Ping | Renew) for each in operations):
+    def after(answers: list[Any]) -> None:
+        # A renewed lease or a ping answers nothing.
+        if any(answer is not None for answer in answers):
             passed()
-        return answers
 
-    sqlite_changes.Changes.apply = wrapped
+    for changes in (Changes, SqliteChanges):
+        _wrap(changes, "apply", after=after)
 
 
 def _wrap(

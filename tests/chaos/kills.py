@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hoptrio.ledger.ledger import Ledger
-    from tests.support.postgres import Postgres
+    from tests.support.postgres import Server as Postgres
 
 __all__ = ["RESOLVED_S", "Round", "books_balance", "no_holds", "rounds"]
 
@@ -71,7 +71,7 @@ async def rounds(
                     passages=0 if point == "sweeping" else chance.randrange(at_once // 2),
                     delay_s=chance.choice((0.0, chance.uniform(0.0, 0.02))),
                     mark=str(directory / f"died-{number}"),
-                    database=database.group if database else 0,
+                    database=database.pid if database else 0,
                 )
                 yield await fleet.round(doom, seed=seed * 1000 + number, at_once=at_once)
 
@@ -169,7 +169,7 @@ class Fleet:
         await self._crowd(doom, seed, at_once, sights)
         this.died = doom.fulfilled
         if self._database is not None:
-            await trio.to_thread.run_sync(self._database.revive)
+            await trio.to_thread.run_sync(self._database.restart)
         this.open_holds = len(await self._ledger.open_holds())
         await self._revive()
         began = trio.current_time()
@@ -214,7 +214,7 @@ class Fleet:
             while not doom.fulfilled:  # noqa: ASYNC110 - another process is waited for
                 await trio.sleep(0.02)
             await trio.sleep(0.5)
-            await trio.to_thread.run_sync(self._database.revive)
+            await trio.to_thread.run_sync(self._database.restart)
 
     async def _revive(self) -> None:
         """Start the node again if it died."""

@@ -12,15 +12,20 @@ import itertools
 import os
 import tempfile
 import warnings
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
 from hoptrio.ledger.postgres_schema import migrate
 
-__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "server"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "running_server", "server"]
 
 _FAST = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 _numbers = itertools.count(1)
@@ -138,3 +143,14 @@ def _execute(url: str, sql: str) -> None:
 def _url(server_url: str, name: str) -> str:
     """The server's URL with another database; the parameters stay."""
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{name}"))
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A server with the schema of a ledger, as an operator's: for those who kill it."""
+    server = Server("")
+    try:
+        migrate(server.url)
+        yield server
+    finally:
+        server.close()
