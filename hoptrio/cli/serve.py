@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hoptrio.cli.options import Failed, Invocation, command
+from hoptrio.cli.options import Invocation, command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
