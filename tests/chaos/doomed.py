@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -48,8 +47,16 @@ class Doom(msgspec.Struct, frozen=True):
 
     @property
     def fulfilled(self) -> bool:
-        """It has come to that."""
+        """It has come to that, or will in a moment."""
         return os.path.exists(self.mark)
+
+    def claim(self) -> bool:
+        """Make the mark. False: it is there, and what it says is somebody else's to do."""
+        try:
+            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True
 
     def environment(self) -> dict[str, str]:
         """What `main` reads."""
@@ -66,20 +73,12 @@ class _Executioner:
         """The point was come to."""
         with self._lock:
             self._left -= 1
-            if self._left >= 0 or not self._first():
+            if self._left != -1 or not self._doom.claim():
                 return
         if self._doom.delay_s:
             threading.Thread(target=self._later, daemon=True).start()
         else:
             self._kill()
-
-    def _first(self) -> bool:
-        try:
-            os.close(os.open(self._doom.mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            self._left = sys.maxsize
-            return False
-        return True
 
     def _later(self) -> None:
         time.sleep(self._doom.delay_s)

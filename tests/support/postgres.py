@@ -80,9 +80,10 @@ class Server:
 
     def shut_down_at_once(self) -> None:
         """An immediate shutdown: every session is cut off, nothing is written any more."""
-        processes = self.processes()
-        processes[0].send_signal(signal.SIGQUIT)
-        psutil.wait_procs(processes, timeout=10)
+        with suppress(psutil.NoSuchProcess):
+            processes = self.processes()
+            processes[0].send_signal(signal.SIGQUIT)
+            psutil.wait_procs(processes, timeout=10)
 
     def restart(self) -> None:
         """Start it again after it ended, and wait until it has recovered."""
