@@ -65,7 +65,7 @@ class PostgresStore:
 
         Raises StoreUnavailable; ValueError for a URL that is none.
         """
-        self._dsn = conninfo(url, statement_s=limits.POSTGRES_STATEMENT_S)
+        self._dsn = conninfo(url, statement_s=limits.POSTGRES_STATEMENT_S, by_index=True)
         self._reading_dsn = conninfo(url, statement_s=limits.POSTGRES_SCAN_S)
         self._writing: Session | None = None
         #: The transaction whose commit was not answered.
