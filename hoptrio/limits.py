@@ -146,6 +146,13 @@ LEDGER_RETRY_MIN_S = 0.05
 LEDGER_RETRY_MAX_S = 1.0
 #: Closing gives up then, on a disk that hangs: longer than `SETTLE_S`, the time for what is still owed.
 LEDGER_CLOSE_S = 15.0
+#: Bytes of settlements that are journalled and not applied, per process; beyond it a hold is refused with 503, so that
+#: a long outage cannot fill the disk. A settlement has 0.5 to 2 KB, so a full process's 10,000 streams fit twice.
+JOURNAL_BYTES_MAX = 64 * MIB
+#: Applied settlements in a journal before its file is emptied: some 250, so that it costs no sync worth counting.
+JOURNAL_RECLAIM_BYTES = 256 * KIB
+#: A settlement that the journal's disk has not taken by then goes to the database too: well before `SETTLE_S`.
+JOURNAL_S = 2.0
 #: SQLite itself waits this long for another process's lock, in the writer thread and (reads) on the event loop.
 SQLITE_BUSY_S = 1.0
 SQLITE_READ_BUSY_S = 0.1

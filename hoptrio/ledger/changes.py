@@ -37,7 +37,7 @@ from hoptrio.ledger.operations import (
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, settled_record, why_disabled
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -130,18 +130,9 @@ class Changes:
         return Resolved(effect.kind is not None, effect.charge_nanos, effect.flags)
 
     def _settle_request(self, resolution: Resolution, hold: HoldRow, effect: Effect, reason: str | None) -> None:
-        record = resolution.request
-        self._rows.requests[hold.request_id] = replace(
-            record,
-            id=hold.request_id,
-            account_id=hold.account_id,
-            key_id=hold.key_id,
-            state=effect.state.value,
-            reason=reason,
-            hold_nanos=hold.amount_nanos,
-            charge_nanos=effect.charge_nanos,
-            flags=(*record.flags, *(flag for flag in effect.flags if flag not in record.flags)),
-        )
+        record = settled_record(resolution.request, effect, reason, hold.amount_nanos)
+        record = replace(record, id=hold.request_id, account_id=hold.account_id, key_id=hold.key_id)
+        self._rows.requests[hold.request_id] = record
         for provider_id in record.provider_ids:
             self._rows.provider_ids.setdefault(provider_id, (hold.account_id, record.channel))
 
