@@ -354,4 +354,4 @@ def provider_key(provider_id: str) -> str:
 
 def _json(rows: Sequence[Any]) -> str:
     text = _encode(rows).decode()
-    return _NUL.sub(r"\1\N{REPLACEMENT CHARACTER}", text) if "\\u0000" in text else text
+    return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", text) if "\\u0000" in text else text
