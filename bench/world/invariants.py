@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: After the deadline: delivery (60 s), a settlement (10 s) and closing, with the clock's own grain.
 LAST_S = 60 + 10 + 10
+#: Several commits in a row may meet another process's, each with a pause of at most a second.
+_COMMIT_S = 5
 _EPSILON_S = 1e-6
 _KEEPALIVE = b": hopbase-keepalive"
 _LEDGER_AWAY = re.compile(rb"ledger (cannot be written now|did not answer in time)|wait for the ledger")
@@ -74,7 +76,7 @@ def _complete(history: History, performances: list[Performance]) -> Iterator[str
         yield f"captured by {record.evidence} and yet {record.reason}"
     last = performances[-1]
     usage = declared.usage(last.prompt, last.script)
-    if usage is None or not declared.completes(last.prompt, last.script, said=_said(history)):
+    if usage is None or not declared.completes(last.prompt, last.script, said=_said(history), died=True):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
     bounds = declared.bounds(last.prompt, last.seen.body)
@@ -149,9 +151,9 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
         yield f"deadline after {took_s}"
     if history.performances and stall_s is not None and not history.disturbed:
         silent_s = now - (history.performances[-1].sent_at or asked_at or now)
-        if silent_s > stall_s + 1:
+        if silent_s > stall_s + _COMMIT_S:
             yield f"not stalled after {silent_s} s of silence, the limit is {stall_s}"
-    if took_s is not None and not history.disturbed and took_s > history.contract.deadline_seconds + 1:
+    if took_s is not None and not history.disturbed and took_s > history.contract.deadline_seconds + _COMMIT_S:
         yield f"settled {took_s} after the dispatch"
 
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.shelf_memory import MemoryShelf
     from hoptrio.upstream.connect import Connector
 
 #: One price for all: a millionth of the unit per input token, two per output token.
@@ -182,16 +184,19 @@ async def gateway(
     contract: str = "hoptrio",
     deposit: str = "1000",
     now_ms: Callable[[], int] = wall_ms,
+    store: MemoryStore | None = None,
+    shelf: MemoryShelf | None = None,
     hosts: dict[str, list[list[Step]]] | None = None,
     connect: Connector | None = None,
 ) -> AsyncIterator[Harness]:
-    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`.
+    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; with a `shelf`
+    its settlements are journalled.
 
     `hosts`: several providers, each with its own scripts, at these host names; `config` is then by `channels`. With
     `connect`, providers are the caller's own.
     """
     built = build(config or settings())
-    async with memory_ledger(now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
+    async with memory_ledger(store, shelf=shelf, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
         each = {host: Provider(nursery, played) for host, played in (hosts or {}).items()}
