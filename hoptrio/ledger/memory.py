@@ -23,14 +23,19 @@ from hoptrio.ledger.model import (
     HoldState,
     OwnerRow,
     Placed,
+    Probed,
+    ProbeRow,
     RequestFilter,
     RequestRecord,
     Resolution,
     Resolved,
+    UsageEvidence,
 )
 from hoptrio.ledger.operations import (
+    BeginProbe,
     CreateAccount,
     CreateKey,
+    EndProbe,
     Move,
     Note,
     Operation,
@@ -77,6 +82,8 @@ class MemoryStore:
         self._requests: dict[str, RequestRecord] = {}
         self._provider_ids: dict[str, tuple[str, str | None]] = {}
         self._owners: dict[str, OwnerRow] = {}
+        self._evidence: dict[Probed, UsageEvidence] = {}
+        self._probes: dict[Probed, ProbeRow] = {}
         self._handlers: dict[type, Callable[[Any], Any]] = {
             Hold: self._place,
             Resolution: self._settle,
@@ -89,6 +96,8 @@ class MemoryStore:
             RevokeKey: self._revoke_key,
             Renew: self._renew,
             Purge: self._purge,
+            BeginProbe: self._begin_probe,
+            EndProbe: self._end_probe,
             Ping: lambda _: None,
         }
 
@@ -289,6 +298,31 @@ class MemoryStore:
                 self._provider_ids.pop(provider_id, None)
         return len(old)
 
+    def _begin_probe(self, begin: BeginProbe) -> bool:
+        last, now_ms = self._probes.get(begin.probed), self._now_ms()
+        if last is None or last.probe == begin.instead_of or last.began_at_ms <= now_ms - begin.every_ms:
+            self._probes[begin.probed] = ProbeRow(
+                probed=begin.probed, probe=begin.probe, owner=begin.owner, began_at_ms=now_ms
+            )
+        return self._probes[begin.probed].probe == begin.probe
+
+    def _end_probe(self, end: EndProbe) -> None:
+        now_ms = self._now_ms()
+        last = self._probes.get(end.probed)
+        if last is not None and last.probe == end.probe:
+            self._probes[end.probed] = replace(last, ended_at_ms=now_ms, finding=end.finding)
+        if end.evidence is not None:
+            self._evidence[end.probed] = UsageEvidence(
+                probed=end.probed,
+                target=end.target,
+                evidence=end.evidence,
+                observed_at_ms=now_ms,
+                probe=end.probe,
+                expires_at_ms=now_ms + end.valid_ms,
+            )
+        elif end.revokes:
+            self._evidence.pop(end.probed, None)
+
     def _put(self, account: Account) -> Account:
         if not 0 <= account.held_nanos <= account.balance_nanos:
             raise AssertionError(f"account {account.id}: {account.held_nanos} held of {account.balance_nanos}")
@@ -398,6 +432,14 @@ class MemoryStore:
         names = sorted({*self._owners, *counts})
         unknown = OwnerRow(id="", beat=0, renewed_at_ms=0)
         return [replace(self._owners.get(name, unknown), id=name, open_holds=counts.get(name, 0)) for name in names]
+
+    def usage_evidence(self) -> list[UsageEvidence]:
+        self._check()
+        return sorted(self._evidence.values(), key=lambda row: row.probed)
+
+    def probes(self) -> list[ProbeRow]:
+        self._check()
+        return sorted(self._probes.values(), key=lambda row: row.probed)
 
     @contextmanager
     def books(self) -> Iterator[Books]:
