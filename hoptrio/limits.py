@@ -168,6 +168,14 @@ EXPORT_PAGE_ROWS = 1_000
 PURGE_ROWS = 200
 PURGE_PAUSE_S = 0.25
 PURGE_EVERY_S = 3600.0
+#: What other processes certified is known this much later; `hoptrio certify` beside a running server must be felt.
+CERTIFICATES_S = 2.0
+#: A probe is over by then, its connection included; a model that has to be loaded first may take a minute.
+PROBE_S = 60.0
+#: What a probe lets a model write: a reasoning model needs some hundred tokens to say one word.
+PROBE_OUTPUT_TOKENS = 512
+#: Probes one process makes at a time.
+PROBES_MAX = 16
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

@@ -14,9 +14,10 @@ from hoptrio.admission.routing import route
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hoptrio.admission.catalogue import Catalogue, Channel, Model
+    from hoptrio.admission.certificates import Certificates
     from hoptrio.admission.quote import Quote
     from hoptrio.admission.routing import Load
     from hoptrio.contract import Contract
@@ -48,6 +49,7 @@ def admit(
     rules: Rules,
     catalogue: Catalogue,
     load: Load,
+    certificates: Certificates,
     owners: Mapping[str, tuple[str, str | None]],
 ) -> Admitted:
     """Judge everything but limits and balance. Raises the first refusal that applies.
@@ -66,7 +68,8 @@ def admit(
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
     dropped_tools = refuse_unpriced(call, model)
-    channel = _route(call, key, catalogue, load, pinned)
+    certified = _certified(call, contract, catalogue, certificates)
+    channel = _route(call, key, catalogue, load, pinned, certified)
     return _priced(call, rules, model, channel, dropped_tools)
 
 
@@ -91,8 +94,28 @@ def _check_contract(call: Call, contract: Contract) -> None:
         )
 
 
-def _route(call: Call, key: ApiKey, catalogue: Catalogue, load: Load, pinned: str | None) -> Channel:
-    found = route(catalogue, load, call, key, pinned=pinned)
+def _certified(
+    call: Call, contract: Contract, catalogue: Catalogue, certificates: Certificates
+) -> Callable[[str, str], bool] | None:
+    """How routing asks whether a channel is certified; None where it need not be."""
+    if not (contract.certified_only and call.stream):
+        return None
+
+    def certified(channel: str, model: str) -> bool:
+        return certificates.certified(catalogue.channels[channel], model, call.protocol)
+
+    return certified
+
+
+def _route(
+    call: Call,
+    key: ApiKey,
+    catalogue: Catalogue,
+    load: Load,
+    pinned: str | None,
+    certified: Callable[[str, str], bool] | None,
+) -> Channel:
+    found = route(catalogue, load, call, key, pinned=pinned, certified=certified)
     if found.channels:
         return found.channels[0]
     full = any("limit of streams" in why for _, why in found.excluded)
@@ -100,6 +123,8 @@ def _route(call: Call, key: ApiKey, catalogue: Catalogue, load: Load, pinned: st
         raise errors.ModelUnavailable(
             f"All channels of the model {call.model!r} are busy.", retryable=True, retry_after_s=1
         )
+    if any("not certified" in why for _, why in found.excluded):
+        raise errors.ModelUnavailable(f"No channel of the model {call.model!r} is certified for streaming.")
     raise errors.ModelUnavailable(f"No channel offers the model {call.model!r} for this request.")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from hoptrio.admission.catalogue import Catalogue, Channel
     from hoptrio.ledger.model import ApiKey
@@ -57,12 +57,21 @@ class Load:
         return (*top, *ranked[len(top) :])
 
 
-def route(catalogue: Catalogue, load: Load, call: Call, key: ApiKey, *, pinned: str | None = None) -> Route:
-    """Channels for a call of a key; `pinned`: the one channel whose ids the request refers to."""
+def route(
+    catalogue: Catalogue,
+    load: Load,
+    call: Call,
+    key: ApiKey,
+    *,
+    pinned: str | None = None,
+    certified: Callable[[str, str], bool] | None = None,
+) -> Route:
+    """Channels for a call of a key; `pinned`: the one channel whose ids the request refers to; `certified`: whether a
+    channel (by its name) is certified for a model, None where nobody asks."""
     eligible: list[Channel] = []
     excluded: list[tuple[str, str]] = []
     for channel in catalogue.channels.values():
-        why = _excluded(channel, load, call, key, pinned)
+        why = _excluded(channel, load, call, key, pinned) or _uncertified(channel, call, certified)
         if why is None:
             eligible.append(channel)
         else:
@@ -86,3 +95,10 @@ def _excluded(channel: Channel, load: Load, call: Call, key: ApiKey, pinned: str
     if load.running(channel.name) >= channel.max_streams:
         return "is at its limit of streams"
     return None
+
+
+def _uncertified(channel: Channel, call: Call, certified: Callable[[str, str], bool] | None) -> str | None:
+    """Dedicated routes need no certificate (contract, "Certification")."""
+    if channel.route == "dedicated" or certified is None or certified(channel.name, call.model):
+        return None
+    return "is not certified for the model"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hoptrio import errors
+from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.routing import Load
 from hoptrio.exchange.registry import Registry
 from hoptrio.exchange.routes import protocol_of
@@ -48,6 +49,7 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.load = Load()
+        self.certificates = Certificates(ledger)
         self.started_at_ms = ledger.now_ms()
         #: Set at shutdown: no new streams.
         self.draining = False

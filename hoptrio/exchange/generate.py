@@ -46,6 +46,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             rules=rules,
             catalogue=gateway.catalogue,
             load=gateway.load,
+            certificates=gateway.certificates,
             owners=await gateway.ledger.owners_of(call.provider_ids),
         )
         _check_room(gateway)

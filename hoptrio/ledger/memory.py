@@ -300,9 +300,14 @@ class MemoryStore:
 
     def _begin_probe(self, begin: BeginProbe) -> bool:
         last, now_ms = self._probes.get(begin.probed), self._now_ms()
-        if last is None or last.probe == begin.instead_of or last.began_at_ms <= now_ms - begin.every_ms:
+        if (
+            last is None
+            or last.began_at_ms <= now_ms - begin.every_ms
+            or last.probe == begin.instead_of
+            or last.setup != begin.setup
+        ):
             self._probes[begin.probed] = ProbeRow(
-                probed=begin.probed, probe=begin.probe, owner=begin.owner, began_at_ms=now_ms
+                probed=begin.probed, probe=begin.probe, owner=begin.owner, setup=begin.setup, began_at_ms=now_ms
             )
         return self._probes[begin.probed].probe == begin.probe
 
@@ -310,7 +315,7 @@ class MemoryStore:
         now_ms = self._now_ms()
         last = self._probes.get(end.probed)
         if last is not None and last.probe == end.probe:
-            self._probes[end.probed] = replace(last, ended_at_ms=now_ms, finding=end.finding)
+            self._probes[end.probed] = replace(last, ended_at_ms=now_ms, finding=end.finding, detail=end.detail)
         if end.evidence is not None:
             self._evidence[end.probed] = UsageEvidence(
                 probed=end.probed,

@@ -271,6 +271,9 @@ class ProbeRow(msgspec.Struct, frozen=True, kw_only=True):
     probe: str
     #: The process that probes (`owner.this_process`).
     owner: str
+    #: Digest of how the channel was configured.
+    setup: str
     began_at_ms: int
     ended_at_ms: int | None = None
     finding: str = ""
+    detail: str = ""

@@ -111,7 +111,8 @@ class Purge(msgspec.Struct, frozen=True):
 
 
 class BeginProbe(msgspec.Struct, frozen=True, kw_only=True):
-    """Claim a probe, unless one of the same began less than `every_ms` ago. Answer: True if it is this one's to make.
+    """Claim a probe, unless one of the same with the same `setup` began less than `every_ms` ago. Answer: True if it is
+    this one's to make.
 
     `instead_of`: the id of a probe that does not count, since its process is gone.
     """
@@ -119,6 +120,7 @@ class BeginProbe(msgspec.Struct, frozen=True, kw_only=True):
     probed: Probed
     probe: str
     owner: str
+    setup: str
     every_ms: int
     instead_of: str = ""
 
@@ -130,6 +132,7 @@ class EndProbe(msgspec.Struct, frozen=True, kw_only=True):
     probed: Probed
     probe: str
     finding: str
+    detail: str = ""
     target: str = ""
     evidence: str | None = None
     valid_ms: int = 0

@@ -99,11 +99,12 @@ _FORGET_OWNERS = (
 
 
 _BEGIN_PROBE = (
-    "INSERT INTO probes (channel, model, protocol, probe, owner, began_at_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
-    " ON CONFLICT DO UPDATE SET probe = ?4, owner = ?5, began_at_ms = ?6, ended_at_ms = NULL, finding = ''"
-    " WHERE began_at_ms <= ?6 - ?7 OR probe = ?8"
+    "INSERT INTO probes (channel, model, protocol, probe, owner, setup, began_at_ms)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET probe = ?4, owner = ?5, setup = ?6,"
+    " began_at_ms = ?7, ended_at_ms = NULL, finding = '', detail = ''"
+    " WHERE began_at_ms <= ?7 - ?8 OR probe = ?9 OR setup <> ?6"
 )
-_END_PROBE = "UPDATE probes SET ended_at_ms = ?, finding = ? WHERE probe = ?"
+_END_PROBE = "UPDATE probes SET ended_at_ms = ?, finding = ?, detail = ? WHERE probe = ?"
 _ADD_EVIDENCE = (
     "INSERT OR REPLACE INTO channel_model_usage_evidence (channel, model, protocol, kind, target, evidence,"
     " observed_at_ms, probe, expires_at_ms) VALUES (?, ?, ?, 'sse_terminal', ?, ?, ?, ?, ?)"
@@ -363,7 +364,7 @@ class Changes:
         which = (begin.probed.channel, begin.probed.model, begin.probed.protocol)
         self._execute(
             _BEGIN_PROBE,
-            (*which, begin.probe, begin.owner, self._now_ms(), begin.every_ms, begin.instead_of),
+            (*which, begin.probe, begin.owner, begin.setup, self._now_ms(), begin.every_ms, begin.instead_of),
         )
         sql = "SELECT probe FROM probes WHERE channel = ? AND model = ? AND protocol = ?"
         [(probe,)] = self._execute(sql, which)
@@ -372,7 +373,7 @@ class Changes:
     def _end_probe(self, end: EndProbe) -> None:
         now_ms = self._now_ms()
         which = (end.probed.channel, end.probed.model, end.probed.protocol)
-        self._execute(_END_PROBE, (now_ms, end.finding, end.probe))
+        self._execute(_END_PROBE, (now_ms, end.finding, end.detail, end.probe))
         if end.evidence is not None:
             self._execute(_ADD_EVIDENCE, (*which, end.target, end.evidence, now_ms, end.probe, now_ms + end.valid_ms))
         elif end.revokes:

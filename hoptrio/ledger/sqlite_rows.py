@@ -58,7 +58,7 @@ REQUEST = (
     " reason, evidence, usage, raw_usage, hold_nanos, charge_nanos, flags, attempts, timeline, provider_ids"
 )
 EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
-PROBE = "channel, model, protocol, probe, owner, began_at_ms, ended_at_ms, finding"
+PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _timeline = msgspec.json.Decoder(tuple[tuple[int, str], ...])
@@ -185,14 +185,16 @@ def evidence_of(row: Sequence[Any]) -> UsageEvidence:
 
 def probe_of(row: Sequence[Any]) -> ProbeRow:
     """A row of `PROBE`."""
-    channel, model, protocol, probe, owner, began_at_ms, ended_at_ms, finding = row
+    channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail = row
     return ProbeRow(
         probed=Probed(channel, model, protocol),
         probe=probe,
         owner=owner,
+        setup=setup,
         began_at_ms=began_at_ms,
         ended_at_ms=ended_at_ms,
         finding=finding,
+        detail=detail,
     )
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hoptrio import limits
-from hoptrio.errors import UpstreamFailed, UpstreamOverloaded, UpstreamRefused, UpstreamTimeout
+from hoptrio.errors import UpstreamAccountRefused, UpstreamFailed, UpstreamOverloaded, UpstreamRefused, UpstreamTimeout
 from hoptrio.upstream.answer import BodyEnd, Unreached, UnreachedKind
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def from_provider(error: ProviderError) -> HoptrioError:
     """The client's error for what the provider reported, by HTTP status or in its stream's first event."""
     status = error.status
     if status in (401, 402, 403) or _blames_account(error):
-        return UpstreamFailed("the provider did not accept the gateway's account", retryable=False)
+        return UpstreamAccountRefused("the provider did not accept the gateway's account")
     if status in _REFUSALS:
         message = error.message[: limits.PROVIDER_MESSAGE_CHARS_MAX] or "the provider refused the request"
         return UpstreamRefused(message, status=status, code=error.code or _REFUSALS[status])

@@ -13,7 +13,9 @@ USAGE = '{"prompt_tokens":5,"completion_tokens":7}'
 
 
 def begin(probe, probed=CHAT, **changes):
-    return BeginProbe(**{"probed": probed, "probe": probe, "owner": "gateway", "every_ms": EVERY_MS} | changes)
+    return BeginProbe(
+        **{"probed": probed, "probe": probe, "owner": "gateway", "setup": "s", "every_ms": EVERY_MS} | changes
+    )
 
 
 def end(probe, probed=CHAT, **changes):
@@ -41,13 +43,19 @@ async def test_a_claim_that_is_repeated_is_the_same_claim(ledger, wall):
     assert await ledger.begin_probe(begin("a"))
     wall.at_ms += 5
     assert await ledger.begin_probe(begin("a"))
-    assert await ledger.probes() == [ProbeRow(probed=CHAT, probe="a", owner="gateway", began_at_ms=START_MS)]
+    assert await ledger.probes() == [ProbeRow(probed=CHAT, probe="a", owner="gateway", setup="s", began_at_ms=START_MS)]
 
 
 async def test_a_probe_whose_process_is_gone_does_not_count(ledger):
     await ledger.begin_probe(begin("a"))
     assert not await ledger.begin_probe(begin("b", instead_of="other"))
     assert await ledger.begin_probe(begin("b", instead_of="a"))
+
+
+async def test_a_channel_that_was_configured_anew_is_probed_at_once(ledger):
+    await ledger.begin_probe(begin("a"))
+    assert await ledger.begin_probe(begin("b", setup="t"))
+    assert not await ledger.begin_probe(begin("c", setup="t"))
 
 
 async def test_a_probe_on_demand_never_waits(ledger):
@@ -58,10 +66,11 @@ async def test_a_probe_on_demand_never_waits(ledger):
 async def test_what_was_seen_is_kept_with_its_probe_and_its_expiry(ledger, wall):
     await ledger.begin_probe(begin("a"))
     wall.at_ms += 300
-    await ledger.end_probe(end("a", evidence=USAGE, valid_ms=1000))
+    await ledger.end_probe(end("a", detail="HTTP 200", evidence=USAGE, valid_ms=1000))
     assert await ledger.usage_evidence() == [proof("a", at_ms=START_MS + 300)]
     (row,) = await ledger.probes()
     assert (row.began_at_ms, row.ended_at_ms, row.finding) == (START_MS, START_MS + 300, "certified")
+    assert row.detail == "HTTP 200"
 
 
 async def test_new_evidence_replaces_the_old_and_touches_no_other_protocol(ledger, wall):

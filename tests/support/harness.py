@@ -24,6 +24,7 @@ from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
+from tests.support.certified import certify_all
 from tests.support.client import Client, Response
 from tests.support.provider import Provider, Step
 
@@ -164,8 +165,10 @@ async def gateway(
     contract: str = "hoptrio",
     deposit: str = "1000",
     now_ms: Callable[[], int] = wall_ms,
+    certified: bool = True,
 ) -> AsyncIterator[Harness]:
-    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`."""
+    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; its
+    channels are certified, unless told not to be."""
     built = build(config or settings())
     async with memory_ledger(now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
@@ -182,6 +185,8 @@ async def gateway(
                 currency=built.ledger.currency,
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
+            if certified:
+                await certify_all(made)
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness

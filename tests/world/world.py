@@ -30,6 +30,7 @@ from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.store import StoreUnavailable
 from hoptrio.metering.price import pin
 from hoptrio.upstream.client import Upstream
+from tests.support.certified import write_certificates
 from tests.world import draw, invariants
 from tests.world.books import Books, Door
 from tests.world.client import SEVERAL, UNBUFFERED, connection, visit
@@ -197,7 +198,9 @@ class World:
             async with Upstream(network.connect) as upstream, trio.open_nursery() as services:
                 services.start_soon(ledger.run_sweep)
                 connections = await services.start(_nursery)
-                process = Process(ledger, door, self._gateway(ledger, upstream), upstream, connections)
+                gateway = self._gateway(ledger, upstream)
+                await gateway.certificates.refresh()
+                process = Process(ledger, door, gateway, upstream, connections)
                 self._process = process
                 self._serving.set()
                 self._say("process starts")
@@ -276,6 +279,7 @@ class World:
         )
 
     async def _open_accounts(self, ledger: Ledger) -> None:
+        await write_certificates(ledger, self._built.catalogue)
         for name, deposit_nanos in _ACCOUNTS.items():
             await ledger.create_account(name, deposit_nanos=deposit_nanos)
             for contract in self._built.contracts:

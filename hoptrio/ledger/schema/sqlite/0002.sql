@@ -22,8 +22,10 @@ CREATE TABLE probes (
     protocol    TEXT NOT NULL,
     probe       TEXT NOT NULL,
     owner       TEXT NOT NULL,      -- the process that probes
+    setup       TEXT NOT NULL,      -- digest of the channel's config: a changed one is probed again at once
     began_at_ms INTEGER NOT NULL,
     ended_at_ms INTEGER,            -- NULL while it runs
     finding     TEXT NOT NULL DEFAULT '',
+    detail      TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (channel, model, protocol)
 ) STRICT, WITHOUT ROWID;
