@@ -134,10 +134,10 @@ def judge(seen: Seen) -> tuple[Finding, str]:
 
 def _refusal(error: HoptrioError | None, status: int) -> Finding | None:
     """What the provider's own error says; None where it blames itself."""
-    if status == 429 or (isinstance(error, UpstreamRefused) and error.status == 429):
-        return Finding.RATE_LIMITED
     if isinstance(error, UpstreamAccountRefused):
         return Finding.AUTH_REFUSED
+    if status == 429 or (isinstance(error, UpstreamRefused) and error.status == 429):
+        return Finding.RATE_LIMITED
     if isinstance(error, UpstreamRefused):
         unknown = error.status == 404 or "model" in error.code
         return Finding.MODEL_UNKNOWN if unknown else Finding.REFUSED
