@@ -37,7 +37,6 @@ __all__ = [
     "ServerFull",
     "UnsupportedEncoding",
     "UpgradeRequired",
-    "UpstreamAccountRefused",
     "UpstreamFailed",
     "UpstreamOverloaded",
     "UpstreamRefused",
@@ -221,12 +220,6 @@ class UpstreamFailed(HoptrioError):
     status = 502
     code = "upstream_error"
     retryable = True
-
-
-class UpstreamAccountRefused(UpstreamFailed):
-    """The provider does not accept the gateway's key, account or payment (502): only its operator can mend that."""
-
-    retryable = False
 
 
 class UpstreamRefused(HoptrioError):

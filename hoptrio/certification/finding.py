@@ -13,17 +13,16 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio.contract import Reason
-from hoptrio.errors import UpstreamAccountRefused, UpstreamRefused
 from hoptrio.metering.evidence import Flag
-from hoptrio.upstream.answer import BodyEnd
+from hoptrio.protocols.events import ProviderError
+from hoptrio.upstream.answer import BodyEnd, Unreached
+from hoptrio.upstream.failure import blames_account
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hoptrio.errors import HoptrioError
     from hoptrio.metering.evidence import Usage
     from hoptrio.stream.outcome import Ended
-    from hoptrio.upstream.answer import Unreached
 
 __all__ = ["Finding", "Seen", "Weight", "judge", "weight_of", "words_for"]
 
@@ -102,13 +101,11 @@ def words_for(finding: Finding) -> str:
 class Seen(NamedTuple):
     """Everything that one probe saw."""
 
-    #: No head came, and why; None if one did, or if the time was over before.
-    unreached: Unreached | None = None
-    #: Of the response head.
+    #: How it ended; None = the time was over.
+    ended: Ended | None = None
+    #: Of the response head; None if none came.
     status: int | None = None
     content_type: str = ""
-    #: How reading the answer ended; None = the time was over.
-    ended: Ended | None = None
     #: How the body ended, if it was read that far.
     body_end: BodyEnd | None = None
     #: The provider's error came as an event.
@@ -120,28 +117,32 @@ class Seen(NamedTuple):
 
 def judge(seen: Seen) -> tuple[Finding, str]:
     """The finding, and a detail in a few words ("" = there is none). Neither holds an address or a provider's text."""
-    if seen.unreached is not None:
-        kind, detail = seen.unreached.kind.value, seen.unreached.detail
-        return Finding.UNREACHED, detail if detail.startswith(kind) else f"{kind}: {detail}"
-    if seen.status is None:
-        return Finding.NO_HEAD, ""
-    if seen.ended is None:
-        return Finding.TOO_SLOW, ""
-    if not 200 <= seen.status < 300:
-        return _refusal(seen.ended.error, seen.status) or Finding.PROVIDER_FAILED, f"HTTP {seen.status}"
-    return _stream(seen, seen.ended)
+    ended = seen.ended
+    if ended is None:
+        return (Finding.NO_HEAD if seen.status is None else Finding.TOO_SLOW), ""
+    if isinstance(ended.cause, Unreached):
+        return Finding.UNREACHED, _why(ended.cause)
+    if seen.status is None or not 200 <= seen.status < 300:
+        return _refusal(ended.cause) or Finding.PROVIDER_FAILED, f"HTTP {seen.status}"
+    return _stream(seen, ended)
 
 
-def _refusal(error: HoptrioError | None, status: int) -> Finding | None:
-    """What the provider's own error says; None where it blames itself."""
-    if isinstance(error, UpstreamAccountRefused):
+def _why(unreached: Unreached) -> str:
+    kind, detail = unreached.kind.value, unreached.detail
+    return detail if detail.startswith(kind) else f"{kind}: {detail}"
+
+
+def _refusal(error: ProviderError | None) -> Finding | None:
+    """What the provider's own error says; None where it blames nobody but itself."""
+    if error is None:
+        return None
+    if error.status == 403 or blames_account(error):
         return Finding.AUTH_REFUSED
-    if status == 429 or (isinstance(error, UpstreamRefused) and error.status == 429):
+    if error.status == 429:
         return Finding.RATE_LIMITED
-    if isinstance(error, UpstreamRefused):
-        unknown = error.status == 404 or "model" in error.code
-        return Finding.MODEL_UNKNOWN if unknown else Finding.REFUSED
-    return Finding.REFUSED if 300 <= status < 500 and status not in (408, 409) else None
+    if not 300 <= error.status < 500 or error.status in (408, 409):
+        return None
+    return Finding.MODEL_UNKNOWN if error.status == 404 or "model" in error.code.lower() else Finding.REFUSED
 
 
 def _stream(seen: Seen, ended: Ended) -> tuple[Finding, str]:
@@ -153,7 +154,7 @@ def _stream(seen: Seen, ended: Ended) -> tuple[Finding, str]:
     if ended.reason is Reason.EVENT_TOO_LARGE:
         return Finding.TOO_LARGE, ""
     if ended.reason is Reason.PROVIDER_ERROR:
-        said = _refusal(ended.error, 200)
+        said = _refusal(ended.cause) if isinstance(ended.cause, ProviderError) else None
         if said is not None:
             return said, "in the stream" if seen.error_event else "with HTTP 200"
         if seen.error_event:

@@ -16,13 +16,13 @@ from hoptrio.admission.quote import output_limit
 from hoptrio.certification.finding import Finding, Seen, judge, words_for
 from hoptrio.certification.request import calls
 from hoptrio.contract import Reason
-from hoptrio.exchange.source import ChannelSource
 from hoptrio.metering.evidence import usage
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
-from hoptrio.stream.opening import begin
+from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.pump import EventPump
 from hoptrio.upstream.answer import BodyEnd, Unreached
+from hoptrio.upstream.provider import request_to
 
 if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Channel, Model
@@ -87,11 +87,12 @@ class _Probe:
             drop_unknown=channel.unknown_fields == "drop",
             drop_tools=frozenset(),
         )
-        self._source = ChannelSource(upstream, channel, self._rules, call, body)
+        path = self._rules.path(call, channel.models[call.model])
+        self._request = request_to(channel, call.protocol, path, body, stream=True, relayed=call.headers)
+        self._upstream = upstream
         self._reader = self._rules.reader(call, hide_usage=False)
         self._pump = EventPump(self._reader, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
         self._answer: _Watched | None = None
-        self._unreached: Unreached | None = None
         self._usage_there = False
 
     async def run(self, deadline: float) -> Result:
@@ -108,11 +109,10 @@ class _Probe:
                 self._answer.release(complete=ended is not None and ended.reason in (None, Reason.NO_EVIDENCE))
         return self._result(ended)
 
-    async def _exchange(self) -> Ended | None:
-        answer = await self._source.open(_ignore)
+    async def _exchange(self) -> Ended:
+        answer = await self._upstream.open(self._request)
         if isinstance(answer, Unreached):
-            self._unreached = answer
-            return None
+            return unreached(answer)
         self._answer = _Watched(answer)
         first = await begin(self._answer, self._rules, self._call)
         return await self._pump.run(self._answer, first) if isinstance(first, bytes) else first
@@ -127,10 +127,9 @@ class _Probe:
         counted = None if counts is None else usage(counts, self._call.protocol, answered=self._reader.answered)
         finding, detail = judge(
             Seen(
-                unreached=self._unreached,
+                ended=ended,
                 status=None if self._answer is None else self._answer.status,
                 content_type="" if self._answer is None else _media_type(self._answer),
-                ended=ended,
                 body_end=None if self._answer is None else self._answer.end,
                 error_event=self._reader.error is not None,
                 usage_there=self._usage_there,

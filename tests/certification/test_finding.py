@@ -7,16 +7,13 @@ import pytest
 from hoptrio.certification.finding import Finding, Seen, judge, words_for
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import ProviderError
+from hoptrio.stream.opening import unreached as not_reached
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd, Unreached, UnreachedKind
-from hoptrio.upstream.failure import from_provider
 
 
 def refused(status, **error):
-    return Seen(
-        status=status,
-        ended=Ended(Reason.PROVIDER_ERROR, error=from_provider(ProviderError(status=status, **error))),
-    )
+    return Seen(status=status, ended=Ended(Reason.PROVIDER_ERROR, cause=ProviderError(status=status, **error)))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +42,7 @@ def test_a_refusal_is_judged_by_what_it_says(seen, finding):
     ],
 )
 def test_why_a_provider_was_not_reached_is_said(unreached, detail):
-    assert judge(Seen(unreached=unreached)) == (Finding.UNREACHED, detail)
+    assert judge(Seen(ended=not_reached(unreached))) == (Finding.UNREACHED, detail)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,7 @@ import gzip
 
 import pytest
 
-from hoptrio.errors import (
-    HoptrioError,
-    UpstreamAccountRefused,
-    UpstreamFailed,
-    UpstreamOverloaded,
-    UpstreamRefused,
-    UpstreamTimeout,
-)
+from hoptrio.errors import HoptrioError, UpstreamFailed, UpstreamOverloaded, UpstreamRefused, UpstreamTimeout
 from hoptrio.protocols.events import ProviderError
 from hoptrio.upstream.answer import BodyEnd, Unreached, UnreachedKind
 from hoptrio.upstream.failure import Content, content_of, from_body_end, from_provider, from_unreached
@@ -41,7 +34,7 @@ def test_a_long_message_is_cut():
 @pytest.mark.parametrize("status", [401, 402, 403])
 def test_what_is_about_our_account_is_never_the_clients(status):
     error = from_provider(ProviderError(status=status, code="invalid_api_key", message=SECRET))
-    assert type(error) is UpstreamAccountRefused
+    assert type(error) is UpstreamFailed
     assert (error.status, error.code, error.retryable) == (502, "upstream_error", False)
     assert "ours" not in error.message
 
@@ -60,7 +53,7 @@ def test_what_is_about_our_account_is_never_the_clients(status):
     ],
 )
 def test_nor_is_it_when_it_hides_behind_another_status(error):
-    assert type(from_provider(error)) is UpstreamAccountRefused
+    assert type(from_provider(error)) is UpstreamFailed
 
 
 def test_a_request_that_speaks_of_keys_and_billing_is_still_a_request():
