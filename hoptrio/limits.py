@@ -176,6 +176,19 @@ PROBE_S = 60.0
 PROBE_OUTPUT_TOKENS = 512
 #: Probes one process makes at a time.
 PROBES_MAX = 16
+#: One thing is probed at most this often, over all processes of a ledger (contract).
+PROBE_EVERY_S = 600.0
+#: What a probe has proven to lack usage, or to refuse our key, is looked at again after this.
+PROBE_PROVEN_S = 3600.0
+#: A probe that has not ended by then is nobody's any more: `PROBE_S`, and time for the ledger.
+PROBE_CLAIM_S = 75.0
+#: How often a round of probes is looked at while it goes on.
+PROBE_ROUND_S = 0.1
+#: A start is announced, and a new config taken over, this much later at most, where the probes of new channels hang.
+ROUND_S = 10.0
+#: Streams in a row without evidence that make a probe decide: from several accounts, from one (contract).
+SUSPECTS_OF_SEVERAL = 3
+SUSPECTS_OF_ONE = 10
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

@@ -1,8 +1,8 @@
 """Certificates: on which channels a model's streams are known to end with usage, as the ledger has it.
 
 A frozen view that is replaced as a whole, so that a request reads it without waiting. It is read again every few
-seconds, since other processes probe, too; while the ledger cannot be read the last view stands (no hold is placed then
-either), and an expired row counts no more, however old the view is.
+seconds (`certification.prober`), since other processes probe, too; while the ledger cannot be read the last view stands
+(no hold is placed then either), and an expired row counts no more, however old the view is.
 
 A row is for one protocol of a channel: usage in Chat Completions proves nothing of Responses. And it is for what was
 probed: a channel that was given another address, or a model another name at the provider, is uncertified again.
@@ -12,12 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-import trio
-
-from hoptrio import limits
-from hoptrio.errors import LedgerUnavailable
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,8 +20,6 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Protocol
 
 __all__ = ["Certificates", "target_of"]
-
-log = structlog.get_logger("hoptrio.admission")
 
 
 def target_of(channel: Channel, model: str, protocol: Protocol) -> str:
@@ -58,12 +50,3 @@ class Certificates:
             (row.probed.channel, row.probed.model, row.probed.protocol, row.target): row.expires_at_ms
             for row in await self._ledger.usage_evidence()
         }
-
-    async def run(self) -> None:
-        """Keep the view fresh until cancelled."""
-        while True:
-            await trio.sleep(limits.CERTIFICATES_S)
-            try:
-                await self.refresh()
-            except LedgerUnavailable:
-                log.warning("certificates cannot be read now; those that are known stand")

@@ -49,6 +49,7 @@ class Finding(StrEnum):
     UNREACHED = "unreached"
     #: The gateway stopped before the probe was over.
     ABANDONED = "abandoned"
+    INTERNAL = "internal"
 
 
 class Weight(Enum):
@@ -85,6 +86,7 @@ _MEANINGS: Mapping[Finding, _Meaning] = {
     Finding.NO_HEAD: _Meaning(Weight.PASSES, "no response head came in time"),
     Finding.UNREACHED: _Meaning(Weight.PASSES, "the provider could not be reached"),
     Finding.ABANDONED: _Meaning(Weight.PASSES, "the probe was given up before its end"),
+    Finding.INTERNAL: _Meaning(Weight.PASSES, "the gateway failed to probe"),
 }
 
 

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Lazy] = {
     "serve": Lazy("serve", "Run the gateway."),
     "account": Lazy("account", "Accounts and balances."),
     "key": Lazy("key", "API keys."),
+    "certify": Lazy("certify", "Probe channels with a real stream: who may stream on shared routes."),
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
     "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),

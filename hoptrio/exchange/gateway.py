@@ -9,6 +9,7 @@ from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.routing import Load
 from hoptrio.exchange.registry import Registry
 from hoptrio.exchange.routes import protocol_of
+from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ class Gateway:
         self.registry = Registry()
         self.load = Load()
         self.certificates = Certificates(ledger)
+        self.suspicion = Suspicion()
         self.started_at_ms = ledger.now_ms()
+        #: The first round of probes is not over (`certification.prober`).
+        self.probing = False
         #: Set at shutdown: no new streams.
         self.draining = False
 

@@ -78,7 +78,9 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=ChannelSource(gateway.upstream, admitted.channel, rules, call, admitted.body),
-        desk=Desk(gateway.ledger, record, call, contract, admitted, currency=gateway.currency),
+        desk=Desk(
+            gateway.ledger, record, call, contract, admitted, currency=gateway.currency, suspicion=gateway.suspicion
+        ),
         face=face,
         hide_usage=admitted.hide_usage,
     )
