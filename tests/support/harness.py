@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.upstream.connect import Connector
 
 #: One price for all: a millionth of the unit per input token, two per output token.
 PRICES = {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100}
@@ -166,14 +168,17 @@ async def gateway(
     deposit: str = "1000",
     now_ms: Callable[[], int] = wall_ms,
     certified: bool = True,
+    connect: Connector | None = None,
+    store: MemoryStore | None = None,
 ) -> AsyncIterator[Harness]:
     """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; its
-    channels are certified, unless told not to be."""
+    channels are certified, unless told not to be. `connect` replaces the provider; `store` is another gateway's, too.
+    """
     built = build(config or settings())
-    async with memory_ledger(now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
+    async with memory_ledger(store, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
-        async with Upstream(provider.connect) as upstream:
+        async with Upstream(connect or provider.connect) as upstream:
             made = Gateway(
                 ledger=ledger,
                 upstream=upstream,
@@ -187,7 +192,8 @@ async def gateway(
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
             if certified:
                 await certify_all(made)
-            await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
+            if await ledger.account("acme") is None:
+                await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness
             connections.cancel_scope.cancel()
