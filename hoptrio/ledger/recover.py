@@ -4,6 +4,10 @@ An owner is dead when its machine proves it (`owner.fate`), or when this process
 `limits.LEASE_S`. Only what was watched counts: no two clocks are ever compared, so neither skew between nodes nor a
 clock that jumps can kill anyone. Whenever the ledger could not be reached all watching starts anew, since the others
 could not renew either; hence an outage gives every owner one whole lease before it is called dead (contract page).
+
+What a dead process of this machine had settled is in its journal. So the journals are adopted between the moment when
+an owner is found dead and the moment when its holds are called orphans, and an owner whose journal is not applied yet,
+here or by another process, waits for the next look.
 """
 
 from __future__ import annotations
@@ -45,13 +49,14 @@ class Sweep:
             await trio.sleep(min(limits.LEASE_RENEW_S, limits.SWEEP_S))
 
     async def once(self) -> int:
-        """Renew, then look at every owner; the number of holds released."""
+        """Renew, look at every owner, adopt what the dead have left; the number of holds released."""
         try:
             await self._ledger.renew()
             owners = await self._ledger.owners()
             self._seen = {owner.id: self._watch(owner) for owner in owners}
             dead = [owner.id for owner in owners if owner.open_holds and self._is_dead(owner)]
-            return sum([await self._release(owner) for owner in dead])
+            settling = await self._ledger.adopt()
+            return sum([await self._release(owner) for owner in dead if owner not in settling])
         except LedgerUnavailable:
             self._seen.clear()
             return 0

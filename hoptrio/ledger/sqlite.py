@@ -16,20 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptrio import limits
-from hoptrio.ledger.model import (
-    Account,
-    ApiKey,
-    Entry,
-    HoldRow,
-    OwnerRow,
-    ProbeRow,
-    RequestFilter,
-    RequestRecord,
-    UsageEvidence,
-)
 from hoptrio.ledger.schema import versions
-from hoptrio.ledger.sqlite_changes import Changes
-from hoptrio.ledger.sqlite_rows import (
+from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
     EVIDENCE,
@@ -42,14 +30,27 @@ from hoptrio.ledger.sqlite_rows import (
     evidence_of,
     hold_of,
     key_of,
+    owner_of,
     probe_of,
     record_of,
 )
+from hoptrio.ledger.sqlite_changes import Changes
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Entry,
+        HoldRow,
+        OwnerRow,
+        ProbeRow,
+        RequestFilter,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["SqliteStore"]
@@ -230,7 +231,7 @@ class SqliteStore:
         return [hold_of(row) for row in self._all(sql, owner)]
 
     def owners(self) -> list[OwnerRow]:
-        return [_owner_of(row) for row in self._all(_OWNERS)]
+        return [owner_of(row) for row in self._all(_OWNERS)]
 
     def usage_evidence(self) -> list[UsageEvidence]:
         sql = f"SELECT {EVIDENCE} FROM channel_model_usage_evidence ORDER BY channel, model, protocol"
@@ -253,7 +254,7 @@ class SqliteStore:
             yield Books(
                 [account_of(row) for row in connection.execute(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")],
                 [(key_of(row), row[16], row[17]) for row in keys],
-                [_owner_of(row) for row in connection.execute(_OWNERS)],
+                [owner_of(row) for row in connection.execute(_OWNERS)],
                 (AuditedHold(hold_of(row), row[15], row[16]) for row in holds),
                 (entry_of(row) for row in connection.execute(f"SELECT {ENTRY} FROM entries ORDER BY seq")),
                 self._now_ms(),
@@ -268,10 +269,6 @@ class SqliteStore:
         self._reading.close()
         if self._writing is not None:
             self._writing.close()
-
-
-def _owner_of(row: Sequence[Any]) -> OwnerRow:
-    return OwnerRow(id=row[0], beat=row[1], renewed_at_ms=row[2], open_holds=row[3])
 
 
 def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
