@@ -205,10 +205,13 @@ CERTIFICATES_S = 2.0
 PROBE_S = 60.0
 #: What a probe lets a model write: a reasoning model needs some hundred tokens to say one word.
 PROBE_OUTPUT_TOKENS = 512
-#: Probes one process makes at a time.
-PROBES_MAX = 16
+#: Probes one process makes at a time, and on one channel.
+PROBES_MAX = 32
+PROBES_OF_CHANNEL_MAX = 8
 #: One thing is probed at most this often, over all processes of a ledger (contract).
 PROBE_EVERY_S = 600.0
+#: A probe that no provider got may be made again after this.
+PROBE_UNREACHED_S = 30.0
 #: What a probe has proven to lack usage, or to refuse our key, is looked at again after this.
 PROBE_PROVEN_S = 3600.0
 #: A probe that has not ended by then is nobody's any more: `PROBE_S`, and time for the ledger.

@@ -74,6 +74,7 @@ class Certifier:
         self.valid_ms = valid_days * _DAY_MS
         self._owner = ledger.owner or this_process()
         self._places = trio.CapacityLimiter(limits.PROBES_MAX)
+        self._channels: dict[str, trio.CapacityLimiter] = {}
 
     async def certify_all(
         self, catalogue: Catalogue, what: Iterable[Probed], *, tell: Callable[[Probed, Result], None]
@@ -98,7 +99,7 @@ class Certifier:
         """Probe, unless somebody did within `every_s`: None then. `decide`: a doubt is enough to revoke; `instead_of`
         as in `BeginProbe`. Raises LedgerUnavailable."""
         channel = catalogue.channels[probed.channel]
-        async with self._places:
+        async with self._place_on(channel), self._places:
             name = f"probe_{secrets.token_hex(8)}"
             begin = BeginProbe(
                 probed=probed,
@@ -118,6 +119,11 @@ class Certifier:
                     await self._abandon(probed, name)
             await self._keep(channel, probed, name, result, decide=decide)
         return result
+
+    def _place_on(self, channel: Channel) -> trio.CapacityLimiter:
+        """A channel that may run few streams is probed by as few; its limit is the one it had first."""
+        places = min(channel.max_streams, limits.PROBES_OF_CHANNEL_MAX)
+        return self._channels.setdefault(channel.name, trio.CapacityLimiter(places))
 
     async def _probe(self, catalogue: Catalogue, probed: Probed) -> Result:
         """A bug in one probe ends no other."""

@@ -29,8 +29,11 @@ _LEAD_MS_MAX = 86_400_000
 
 
 def stands(row: ProbeRow | None, setup: str, now_ms: int) -> bool:
-    """Does a probe count? Not one of another config, nor one that nobody makes any more."""
+    """Does a probe count? Not one of another config, nor one that nobody makes any more, nor for long one that reached
+    nobody: a provider that starts after its gateway should not wait ten minutes."""
     if row is None or row.setup != setup or row.finding == Finding.ABANDONED:
+        return False
+    if row.finding == Finding.UNREACHED and row.began_at_ms <= now_ms - 1000 * limits.PROBE_UNREACHED_S:
         return False
     if row.ended_at_ms is not None:
         return True

@@ -12,7 +12,7 @@ import trio
 from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.ledger.memory import MemoryStore
-from tests.support.harness import Harness, gateway, settings
+from tests.support.harness import PRICES, Harness, gateway, settings
 from tests.support.simulated import Simulated, scripted
 
 if TYPE_CHECKING:
@@ -69,10 +69,16 @@ class Site:
 
     @asynccontextmanager
     async def process(
-        self, contract: str = "hoptrio", *, valid_days: int = 30, unasked: bool = True, **channels: dict[str, Any]
+        self,
+        contract: str = "hoptrio",
+        *,
+        valid_days: int = 30,
+        unasked: bool = True,
+        models: dict[str, Any] | None = None,
+        **channels: dict[str, Any],
     ) -> AsyncIterator[Process]:
         """A gateway for `channels`, with its prober."""
-        config = settings(channels=channels)
+        config = settings(channels=channels, models=models or {"m": PRICES})
         made = gateway(
             config=config,
             contract=contract,

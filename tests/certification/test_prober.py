@@ -12,7 +12,7 @@ from hoptrio.ledger.model import Probed, RequestFilter
 from hoptrio.ledger.operations import BeginProbe, EndProbe
 from hoptrio.ledger.store import StoreUnavailable
 from tests.certification.conftest import SILENT, WORKS, channel
-from tests.support.harness import CHAT, settings
+from tests.support.harness import CHAT, PRICES, settings
 
 DAY_S = 86_400.0
 NOT_STREAMING = {key: value for key, value in CHAT.items() if key not in ("stream", "stream_options")}
@@ -270,6 +270,27 @@ async def test_what_failed_is_probed_again_later(site, script, wait_s, autojump_
         assert (site.asked("bad"), await process.streams()) == (1, [503])
         await trio.sleep(20)
         assert await process.streams() == [200]
+
+
+async def test_a_provider_that_starts_after_its_gateway_is_found_soon(site, autojump_clock):
+    async with site.process(late=channel("late.test")) as process:
+        await process.round()
+        assert await findings(process) == {"late": Finding.UNREACHED}
+        site.plays(late=WORKS)
+        await trio.sleep(limits.PROBE_UNREACHED_S + limits.CERTIFICATES_S + 1)
+        assert await process.streams() == [200]
+
+
+@pytest.mark.parametrize(("max_streams", "at_once"), [(2, 2), (500, limits.PROBES_OF_CHANNEL_MAX)])
+async def test_a_channel_is_probed_by_no_more_streams_than_it_may_run(site, max_streams, at_once, autojump_clock):
+    site.plays(one="events=2 pace=1s")
+    names = [f"m{number}" for number in range(16)]
+    models = {name: PRICES for name in ("m", *names)}
+    async with site.process(models=models, one=channel("one.test", models=names, max_streams=max_streams)) as process:
+        await trio.sleep(0.9)
+        assert site.asked("one") == at_once
+        await process.round()
+        assert site.asked("one") == 16
 
 
 async def test_a_certificate_of_another_process_is_felt_within_seconds(site, autojump_clock):

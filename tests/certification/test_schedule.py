@@ -93,6 +93,12 @@ def test_a_probe_counts_while_somebody_makes_it_or_has():
     assert not stands(ended(Finding.ABANDONED), "s", NOW)
 
 
+def test_a_probe_that_reached_nobody_is_soon_forgotten():
+    soon = int(limits.PROBE_UNREACHED_S * 1000)
+    assert stands(ended(Finding.UNREACHED, ago_ms=soon - 1), "s", NOW)
+    assert not stands(ended(Finding.UNREACHED, ago_ms=soon), "s", NOW)
+
+
 def test_a_probe_of_another_config_does_not_count():
     assert not stands(ended(Finding.AUTH_REFUSED), "another key", NOW)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import trio
+
 from hoptrio.ledger.model import Probed, ProbeRow, UsageEvidence
 from hoptrio.ledger.operations import BeginProbe, EndProbe
 from tests.ledger.conftest import START_MS
@@ -104,3 +106,20 @@ async def test_evidence_outlives_the_process(engine):
         await ledger.end_probe(end("a", evidence=USAGE, valid_ms=1000))
     async with engine.open() as ledger:
         assert await ledger.usage_evidence() == [proof("a")]
+
+
+async def test_of_many_that_claim_at_once_one_gets_it(engine):
+    """Two nodes, eight claims each."""
+    got = []
+
+    async def claim(ledger, probe):
+        if await ledger.begin_probe(begin(probe)):
+            got.append(probe)
+
+    async with engine.open("first") as one, engine.open("second") as two:
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(claim, one, f"one {number}")
+                nursery.start_soon(claim, two, f"two {number}")
+        (row,) = await one.probes()
+    assert got == [row.probe]
