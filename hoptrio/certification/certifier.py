@@ -116,7 +116,9 @@ class Certifier:
                 result = await self._probe(catalogue, probed)
             finally:
                 if result is None:
-                    await self._abandon(probed, name)
+                    # Whoever starts next need not wait for a probe that nobody makes any more.
+                    with trio.move_on_after(_TIDY_S, shield=True), suppress(LedgerUnavailable):
+                        await self._ledger.end_probe(EndProbe(probed=probed, probe=name, finding=Finding.ABANDONED))
             await self._keep(channel, probed, name, result, decide=decide)
         return result
 
@@ -133,11 +135,6 @@ class Certifier:
         except Exception as error:
             log.error("probe failed", error=type(error).__name__, exc_info=error)
             return Result(Finding.INTERNAL, type(error).__name__, None, "", 0.0)
-
-    async def _abandon(self, probed: Probed, name: str) -> None:
-        """Whoever starts next need not wait for a probe that nobody makes any more."""
-        with trio.move_on_after(_TIDY_S, shield=True), suppress(LedgerUnavailable):
-            await self._ledger.end_probe(EndProbe(probed=probed, probe=name, finding=Finding.ABANDONED))
 
     async def _keep(self, channel: Channel, probed: Probed, name: str, result: Result, *, decide: bool) -> None:
         weight = weight_of(result.finding)
