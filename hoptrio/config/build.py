@@ -230,8 +230,6 @@ def _check_server(
             report.error(("server", name), f"there is no file {getattr(server, name)}")
     if server.workers > 1 and ledger.url.startswith("sqlite:"):
         report.warn(("server", "workers"), "more than one worker on SQLite share one writer; use PostgreSQL under load")
-    if not ledger.url.startswith("sqlite:"):
-        report.warn(("ledger", "url"), "this version keeps its ledger on SQLite alone and will not serve from this one")
 
 
 def _check_journal(ledger: LedgerSettings, report: Report, source: Source) -> None:

@@ -133,8 +133,23 @@ def _proxy(text: str) -> str:
 
 
 def _ledger_url(text: str) -> str:
-    if not text.startswith(("sqlite:///", "postgresql://")) or text == "sqlite:///":
+    if text.startswith(("postgresql://", "postgres://")):
+        return _postgres_url(text)
+    if not text.startswith("sqlite:///") or text == "sqlite:///":
         raise ValueError('a ledger is "sqlite:///PATH" or "postgresql://USER@HOST/DATABASE"')
+    return text
+
+
+def _postgres_url(text: str) -> str:
+    """Whatever libpq takes: several hosts, a socket's folder as ``?host=``, any parameter it knows."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError:
+        # libpq's own message may have a part of the password in it.
+        raise ValueError("PostgreSQL does not understand this address or one of its parameters") from None
     return text
 
 

@@ -135,7 +135,8 @@ class Changes:
 
     def _settle_request(self, resolution: Resolution, hold: HoldRow, effect: Effect, reason: str | None) -> None:
         record = settled_record(resolution.request, effect, reason, hold.amount_nanos)
-        self._rows.requests[hold.request_id] = replace(record, account_id=hold.account_id)
+        record = replace(record, id=hold.request_id, account_id=hold.account_id, key_id=hold.key_id)
+        self._rows.requests[hold.request_id] = record
         for provider_id in record.provider_ids:
             self._rows.provider_ids.setdefault(provider_id, (hold.account_id, record.channel))
 
@@ -232,7 +233,8 @@ class Changes:
             return NotFound(f"no account {create.account}")
         taken = self._rows.key_hashes.get(create.secret_hash)
         if taken is not None:
-            return self._rows.keys[taken] if taken == create.id else Conflict("the key's secret is in use")
+            there = self._rows.key(taken) if taken == create.id else None
+            return there or Conflict("the key's secret is in use")
         self._rows.key_hashes[create.secret_hash] = create.id
         key = ApiKey(
             id=create.id,

@@ -91,12 +91,13 @@ class Journals:
             # From here on `close` gives it up, whatever becomes of us.
             self._adoptions[each.name] = _Adoption(each)
         # No longer, or the own lease would stand still.
+        ours = list(self._adoptions.items())
         with trio.move_on_after(limits.SWEEP_S):
-            for name, adoption in list(self._adoptions.items()):
+            for name, adoption in ours:
                 if await adoption.go_on(self._run, writer):
                     del self._adoptions[name]
-        waiting = {adoption.owner for adoption in self._adoptions.values() if adoption.owner and not adoption.applied}
-        settled = {adoption.owner for adoption in self._adoptions.values() if adoption.applied}
+        settled = {adoption.owner for _, adoption in ours if adoption.applied}
+        waiting = {adoption.owner for _, adoption in ours if adoption.owner is not None and not adoption.applied}
         return frozenset((busy - settled) | waiting)
 
     def close(self) -> None:

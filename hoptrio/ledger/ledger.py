@@ -185,6 +185,8 @@ class Ledger:
         self._writer = writer
         self._journals = journals or Journals()
         self._notes = 0
+        #: Trio time of the newest request to renew the lease that was granted.
+        self._renewed_at = -limits.LEASE_S
         # Threads of their own: point reads of a server that hangs take none from anybody else.
         self._readers = trio.CapacityLimiter(limits.POSTGRES_READERS)
         #: The name for `Hold.owner`; None = this process places no holds.
@@ -210,6 +212,7 @@ class Ledger:
             raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
         if self._journals.full:
             raise LedgerUnavailable("too many settlements wait for the ledger", retry_after_s=1)
+        self._renew_if_late()
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
         if ticket.abandoned:
             raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
@@ -450,7 +453,20 @@ class Ledger:
     async def renew(self) -> None:
         """Renew the lease of `owner`; it lasts `limits.LEASE_S`. Raises LedgerUnavailable."""
         if self.owner is not None:
+            asked_at = trio.current_time()
             await self._change(Renew(self.owner))
+            self._renewed_at = asked_at
+
+    def _renew_if_late(self) -> None:
+        """In front of a hold: to others the owner of a late lease may be dead, and then its new holds were orphans."""
+        asked_at = trio.current_time()
+        if self.owner is not None and asked_at - self._renewed_at >= limits.LEASE_S - limits.LEASE_RENEW_S:
+
+            def renewed(ticket: Ticket) -> None:
+                if not isinstance(ticket.answer, HoptrioError):
+                    self._renewed_at = asked_at
+
+            self._writer.submit(Ticket(Renew(self.owner), renewed))
 
     async def run_sweep(self) -> None:
         """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""

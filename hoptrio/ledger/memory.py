@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hoptrio.ledger.changes import Changes
 from hoptrio.ledger.model import OwnerRow, RequestFilter
 from hoptrio.ledger.rows import Rows
+from hoptrio.ledger.rules import with_expiry
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class MemoryStore:
 
     def find_key(self, secret_hash: str) -> ApiKey | None:
         self._check()
-        return self._rows.key(self._rows.key_hashes.get(secret_hash, ""))
+        key = self._rows.key(self._rows.key_hashes.get(secret_hash, ""))
+        return None if key is None else with_expiry(key, self._now_ms())
 
     def request(self, request_id: str) -> RequestRecord | None:
         self._check()

@@ -22,6 +22,7 @@ from hoptrio.ledger.changes import Changes
 from hoptrio.ledger.postgres_batch import Batch, provider_key
 from hoptrio.ledger.postgres_schema import check, version
 from hoptrio.ledger.postgres_session import Session, connect, conninfo, plain, reading, unavailable
+from hoptrio.ledger.rules import with_expiry
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
@@ -78,7 +79,7 @@ class PostgresStore:
 
         Raises StoreUnavailable; ValueError for a URL that is none.
         """
-        self._dsn = conninfo(url)
+        self._dsn = conninfo(url, statement_s=limits.POSTGRES_STATEMENT_S)
         self._reading_dsn = conninfo(url, statement_s=limits.POSTGRES_SCAN_S)
         self._writing: Session | None = None
         #: The transaction whose commit was not answered.
@@ -111,6 +112,7 @@ class PostgresStore:
     def _writer(self) -> Session:
         if self._writing is None or self._writing.closed:
             self._writing = connect(self._dsn)
+            self._writing.answer_s = limits.POSTGRES_ANSWER_S
         if self._in_doubt is not None:
             with reading(self._writing) as session:
                 if _in_progress(session, self._in_doubt):
@@ -127,10 +129,10 @@ class PostgresStore:
     # -- reads --------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _session(self, answer_s: float = limits.POSTGRES_ANSWER_S) -> Iterator[Session]:
+    def _session(self, *, scan: bool = False) -> Iterator[Session]:
         """A session to read with, kept for the next one unless it failed."""
         session = self._kept() or connect(self._reading_dsn)
-        session.answer_s = answer_s
+        session.answer_s = limits.POSTGRES_SCAN_S if scan else limits.POSTGRES_ANSWER_S
         with reading(session):
             yield session
         if self._closed or len(self._idle) >= limits.POSTGRES_READERS:
@@ -153,13 +155,14 @@ class PostgresStore:
         with self._session() as session:
             return session.execute(sql, plain(values)).fetchone()
 
-    def _all(self, sql: str, *values: Any, answer_s: float = limits.POSTGRES_SCAN_S) -> list[Any]:
-        with self._session(answer_s) as session:
+    def _all(self, sql: str, *values: Any, scan: bool = True) -> list[Any]:
+        with self._session(scan=scan) as session:
             return session.execute(sql, plain(values)).fetchall()
 
     def find_key(self, secret_hash: str) -> ApiKey | None:
-        row = self._one(_KEYS + " WHERE k.secret_hash = %s", secret_hash)
-        return None if row is None else key_of(row)
+        sql = f"SELECT {KEY}, ledger_now_ms() FROM api_keys k JOIN accounts a ON a.id = k.account_id"
+        row = self._one(f"{sql} WHERE k.secret_hash = %s", secret_hash)
+        return None if row is None else with_expiry(key_of(row), row[16])
 
     def request(self, request_id: str) -> RequestRecord | None:
         row = self._one(f"SELECT {REQUEST} FROM requests WHERE id = %s", request_id)
@@ -224,23 +227,23 @@ class PostgresStore:
         where = "" if owner is None else " AND h.owner = %s"
         values = [] if owner is None else [owner]
         sql = f"SELECT {HOLD} FROM holds h WHERE h.state = 'open'{where} ORDER BY h.created_at_ms, h.id"
-        return [hold_of(row) for row in self._all(sql, *values, answer_s=limits.POSTGRES_ANSWER_S)]
+        return [hold_of(row) for row in self._all(sql, *values, scan=False)]
 
     def owners(self) -> list[OwnerRow]:
-        return [owner_of(row) for row in self._all(_OWNERS, answer_s=limits.POSTGRES_ANSWER_S)]
+        return [owner_of(row) for row in self._all(_OWNERS, scan=False)]
 
     def usage_evidence(self) -> list[UsageEvidence]:
         sql = f"SELECT {EVIDENCE} FROM channel_model_usage_evidence ORDER BY channel, model, protocol"
-        return [evidence_of(row) for row in self._all(sql, answer_s=limits.POSTGRES_ANSWER_S)]
+        return [evidence_of(row) for row in self._all(sql, scan=False)]
 
     def probes(self) -> list[ProbeRow]:
         sql = f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol"
-        return [probe_of(row) for row in self._all(sql, answer_s=limits.POSTGRES_ANSWER_S)]
+        return [probe_of(row) for row in self._all(sql, scan=False)]
 
     @contextmanager
     def books(self) -> Iterator[Books]:
         """Everything as of one snapshot; holds and entries pass through cursors of the server, some at a time."""
-        with self._session(limits.POSTGRES_SCAN_S) as session:
+        with self._session(scan=True) as session:
             session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             keys = session.execute(
                 f"SELECT {KEY}, k.spent_period, k.spent_nanos FROM api_keys k JOIN accounts a ON a.id = k.account_id"

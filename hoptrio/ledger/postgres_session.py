@@ -6,6 +6,7 @@ that swallows packets, or a server that is stopped. A session that failed in any
 
 from __future__ import annotations
 
+import logging
 import select
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -33,11 +34,15 @@ _RACES = {"accounts_one_name", "api_keys_one_secret"}
 _UNAVAILABLE = ("08", "53", "57", "58", "XX", "28", "25006", "25P03", "3D000", "42501")
 
 
+# Whatever it warns of is raised, too, and told by who catches it.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+
+
 class Session(psycopg.Connection[TupleRow]):
     """A connection in autocommit mode: transactions are begun and committed by statements of their own."""
 
     #: The longest wait for one answer.
-    answer_s = limits.POSTGRES_ANSWER_S
+    answer_s: float = limits.POSTGRES_ANSWER_S
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Every wait of the driver passes here. After `answer_s` the connection is closed, since what the server still
@@ -59,7 +64,7 @@ class Session(psycopg.Connection[TupleRow]):
         return bool(poll.poll(0))
 
 
-def conninfo(url: str, *, statement_s: float = limits.POSTGRES_STATEMENT_S) -> str:
+def conninfo(url: str, *, statement_s: float) -> str:
     """`url` with our bounds added; the operator's own parameters win where they are no bounds of ours.
 
     Raises ValueError, without any part of the URL: it may hold a password.

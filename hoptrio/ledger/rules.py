@@ -26,6 +26,7 @@ __all__ = [
     "resolve_open",
     "settled_record",
     "why_disabled",
+    "with_expiry",
 ]
 
 #: The reason of a hold that was released by hand.
@@ -47,7 +48,7 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     """Place or refuse a hold of `amount_nanos` for `key` (None = there is no such key)."""
     if key is None or key.revoked:
         return HoldRefused(HoldRefusal.KEY_REVOKED)
-    if key.expires_at_ms is not None and key.expires_at_ms <= now_ms:
+    if with_expiry(key, now_ms).expired:
         return HoldRefused(HoldRefusal.KEY_EXPIRED)
     if key.account.disabled:
         return HoldRefused(HoldRefusal.ACCOUNT_DISABLED)
@@ -61,6 +62,12 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     if amount_nanos > available:
         return HoldRefused(HoldRefusal.BALANCE, available)
     return Placed(available - amount_nanos)
+
+
+def with_expiry(key: ApiKey, now_ms: int) -> ApiKey:
+    """The key, `expired` if it is at `now_ms`."""
+    expired = key.expires_at_ms is not None and key.expires_at_ms <= now_ms
+    return replace(key, expired=True) if expired else key
 
 
 class Effect(NamedTuple):

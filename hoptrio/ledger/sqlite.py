@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptrio import limits
+from hoptrio.ledger.rules import with_expiry
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
@@ -154,7 +155,7 @@ class SqliteStore:
 
     def find_key(self, secret_hash: str) -> ApiKey | None:
         row = self._one(_KEYS + " WHERE k.secret_hash = ?", secret_hash)
-        return None if row is None else key_of(row)
+        return None if row is None else with_expiry(key_of(row), self._now_ms())
 
     def request(self, request_id: str) -> RequestRecord | None:
         row = self._one(f"SELECT {REQUEST} FROM requests WHERE id = ?", request_id)
@@ -272,7 +273,10 @@ class SqliteStore:
 
 
 def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
-    """Apply what is missing of the schema, each file in a transaction; processes that start together take turns."""
+    """Apply what is missing of the schema, each file in a transaction; processes that start together take turns.
+
+    Raises StoreUnavailable for a schema that is newer than this program.
+    """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT"
@@ -285,6 +289,9 @@ def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
                 connection.execute(statement)
             connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
         connection.execute("COMMIT")
+    [(found,)] = connection.execute("SELECT max(number) FROM schema_version")
+    if found > number:
+        raise StoreUnavailable(f"the ledger's schema is {found}, and this version of hoptrio knows {number} at most")
 
 
 def _statements(sql: str) -> Iterator[str]:

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from hoptrio.ledger.ledger import Ledger, memory_ledger, open_ledger
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import ApiKey, Hold, RequestRecord, Resolution
-from tests.support.postgres import Database, empty_ledger
+from tests.support.postgres import Database, Server, empty_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -112,6 +113,14 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> Engine
 def database() -> Database:
     """An empty ledger on PostgreSQL."""
     return empty_ledger()
+
+
+@pytest.fixture(scope="module")
+def durable_server() -> Iterator[Server]:
+    """A PostgreSQL server that may be killed, and keeps what it confirms."""
+    server = Server()
+    yield server
+    server.close()
 
 
 @pytest.fixture

@@ -166,6 +166,17 @@ async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine
     assert opened == [NUMBERS[-1]] * 8
 
 
+async def test_a_newer_schema_is_left_alone(sqlite_engine, path):
+    async with sqlite_engine.open():
+        pass
+    connection = other_process(path)
+    connection.execute("INSERT INTO schema_version VALUES (9, 0)")
+    connection.close()
+    with pytest.raises(LedgerUnavailable, match="schema is 9, and this version of hoptrio knows 1 at most"):
+        async with sqlite_engine.open():
+            pass
+
+
 async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):
     for _ in range(2):
         async with sqlite_engine.open():

