@@ -13,26 +13,32 @@ if TYPE_CHECKING:
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.ledger.ledger import Ledger
 
-__all__ = ["certify_all", "write_certificates"]
+__all__ = ["certificates", "certify_all", "write_certificates"]
 
 YEAR_MS = 365 * 86_400_000
 
 
-async def write_certificates(ledger: Ledger, catalogue: Catalogue) -> None:
+def certificates(catalogue: Catalogue) -> list[EndProbe]:
     """A row for each channel, model and protocol, valid for a year."""
-    for channel in catalogue.channels.values():
-        for model in channel.models:
-            for protocol in channel.base_urls:
-                await ledger.end_probe(
-                    EndProbe(
-                        probed=Probed(channel.name, model, protocol),
-                        probe="written by a test",
-                        finding="certified",
-                        target=target_of(channel, model, protocol),
-                        evidence="{}",
-                        valid_ms=YEAR_MS,
-                    )
-                )
+    return [
+        EndProbe(
+            probed=Probed(channel.name, model, protocol),
+            probe="written by a test",
+            finding="certified",
+            target=target_of(channel, model, protocol),
+            evidence="{}",
+            valid_ms=YEAR_MS,
+        )
+        for channel in catalogue.channels.values()
+        for model in channel.models
+        for protocol in channel.base_urls
+    ]
+
+
+async def write_certificates(ledger: Ledger, catalogue: Catalogue) -> None:
+    """Keep them in a ledger."""
+    for each in certificates(catalogue):
+        await ledger.end_probe(each)
 
 
 async def certify_all(gateway: Gateway) -> None:
