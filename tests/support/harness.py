@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.shelf_memory import MemoryShelf
     from hoptrio.upstream.connect import Connector
 
 #: One price for all: a millionth of the unit per input token, two per output token.
@@ -170,12 +171,13 @@ async def gateway(
     certified: bool = True,
     connect: Connector | None = None,
     store: MemoryStore | None = None,
+    shelf: MemoryShelf | None = None,
 ) -> AsyncIterator[Harness]:
     """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; its
-    channels are certified, unless told not to be. `connect` replaces the provider; `store` is another gateway's, too.
-    """
+    channels are certified, unless told not to be. `connect` replaces the provider; `store` is another gateway's, too;
+    with a `shelf` its settlements are journalled."""
     built = build(config or settings())
-    async with memory_ledger(store, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
+    async with memory_ledger(store, shelf=shelf, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
         async with Upstream(connect or provider.connect) as upstream:
