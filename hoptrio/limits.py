@@ -221,6 +221,30 @@ EXPORT_PAGE_ROWS = 1_000
 PURGE_ROWS = 200
 PURGE_PAUSE_S = 0.25
 PURGE_EVERY_S = 3600.0
+#: What other processes certified is known this much later; `hoptrio certify` beside a running server must be felt.
+CERTIFICATES_S = 2.0
+#: A probe is over by then, its connection included; a model that has to be loaded first may take a minute.
+PROBE_S = 60.0
+#: What a probe lets a model write: a reasoning model needs some hundred tokens to say one word.
+PROBE_OUTPUT_TOKENS = 512
+#: Probes one process makes at a time, and on one channel.
+PROBES_MAX = 32
+PROBES_OF_CHANNEL_MAX = 8
+#: One thing is probed at most this often, over all processes of a ledger (contract).
+PROBE_EVERY_S = 600.0
+#: A probe that no provider got may be made again after this.
+PROBE_UNREACHED_S = 30.0
+#: What a probe has proven to lack usage, or to refuse our key, is looked at again after this.
+PROBE_PROVEN_S = 3600.0
+#: A probe that has not ended by then is nobody's any more: `PROBE_S`, and time for the ledger.
+PROBE_CLAIM_S = 75.0
+#: How often a round of probes is looked at while it goes on.
+PROBE_ROUND_S = 0.1
+#: A start is announced, and a new config taken over, this much later at most, where the probes of new channels hang.
+ROUND_S = 10.0
+#: Streams in a row without evidence that make a probe decide: from several accounts, from one (contract).
+SUSPECTS_OF_SEVERAL = 3
+SUSPECTS_OF_ONE = 10
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

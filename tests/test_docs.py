@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hoptrio.certification.finding import Finding, Weight, weight_of, words_for
 from hoptrio.cli.main import COMMANDS
 from hoptrio.contract import ENDS, FIELDS
 
@@ -39,6 +40,14 @@ def test_every_end_is_as_on_the_page() -> None:
     found = rows("docs/contracts.md")
     for reason, end in ENDS.items():
         assert found[reason.value if reason else "none"] == [end.charge.value, end.release.value, end.told.value]
+
+
+def test_every_finding_of_a_probe_is_as_on_the_page() -> None:
+    found = rows("docs/certification.md")
+    weighs = {Weight.PROVES: "proof", Weight.DOUBTS: "doubt", Weight.PASSES: "passes"}
+    for finding in Finding:
+        certified = finding is Finding.CERTIFIED
+        assert found[finding.value] == ["" if certified else weighs[weight_of(finding)], words_for(finding)]
 
 
 def test_every_command_of_the_readme_is_there() -> None:

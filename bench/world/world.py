@@ -31,19 +31,21 @@ from bench.world.machine import Machine, Worker, open_nursery
 from bench.world.provider import Network, Performance, WorldProvider
 from bench.world.weather import Operators, Weather
 from hoptrio import limits
+from hoptrio.admission.certificates import Certificates
 from hoptrio.config import build
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.ledger import recover
-from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.ledger.ledger import Ledger, memory_ledger
 from hoptrio.ledger.model import Hold, Resolution
+from hoptrio.ledger.writer import InlineWriter
 from hoptrio.metering.price import pin
+from tests.support.certified import certificates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hoptrio.ledger.audit import AuditReport
     from hoptrio.ledger.journal import Settlement
-    from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.operations import Operation, Release
     from hoptrio.upstream.client import Upstream
     from tests.support.client import Response
@@ -186,6 +188,7 @@ class World(Observer):
 
     async def _all(self, ledger: Ledger) -> AuditReport:
         self._took_prices()
+        await self._certify()
         await self._open_accounts(ledger)
         for number, site in enumerate(draw.sites(self._rng)):
             rng = random.Random(self.seed + 10 + number)
@@ -230,6 +233,13 @@ class World(Observer):
             await self._calm.wait()
         return not self._calm.is_set()
 
+    async def _certify(self) -> None:
+        """Every channel, before anything can go wrong: the world is not about probes."""
+        store = self.database.store
+        store.apply(certificates(self.built.catalogue))
+        self._certificates = Certificates(Ledger(store, InlineWriter(store), None, self.now_ms))
+        await self._certificates.refresh()
+
     async def _open_accounts(self, ledger: Ledger) -> None:
         for name, deposit_nanos in draw.ACCOUNTS.items():
             await ledger.create_account(name, deposit_nanos=deposit_nanos)
@@ -241,7 +251,7 @@ class World(Observer):
     def gateway(self, ledger: Ledger, upstream: Upstream) -> Gateway:
         """What a worker runs."""
         built = self.built
-        return Gateway(
+        made = Gateway(
             ledger=ledger,
             upstream=upstream,
             catalogue=built.catalogue,
@@ -251,6 +261,8 @@ class World(Observer):
             cors_origins=built.server.cors_origins,
             currency=built.ledger.currency,
         )
+        made.certificates = self._certificates
+        return made
 
     # -- clients ----------------------------------------------------------------------------------------------------
 

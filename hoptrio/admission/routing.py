@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Catalogue, Channel
     from hoptrio.protocols.events import Protocol
 
-__all__ = ["Excluded", "Load", "Route", "Router", "Want", "Why", "everything", "refusal"]
-
-
-def everything(channel: Channel, model: str, protocol: Protocol) -> bool:
-    """Every channel is certified."""
-    return True
+__all__ = ["Excluded", "Load", "Route", "Router", "Want", "Why", "refusal"]
 
 
 class Want(NamedTuple):
@@ -121,9 +116,7 @@ class Router:
     `certified`: a probe has proven that the channel may stream the model in the protocol on a shared route.
     """
 
-    def __init__(
-        self, load: Load, breakers: Breakers, certified: Callable[[Channel, str, Protocol], bool] = everything
-    ) -> None:
+    def __init__(self, load: Load, breakers: Breakers, certified: Callable[[Channel, str, Protocol], bool]) -> None:
         self.load = load
         self.breakers = breakers
         self.certified = certified

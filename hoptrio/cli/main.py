@@ -39,6 +39,7 @@ COMMANDS: dict[str, Lazy] = {
     "account": Lazy("account", "Accounts and balances."),
     "key": Lazy("key", "API keys."),
     "route": Lazy("route", "Who would be asked for a model, in which order, and why not the others."),
+    "certify": Lazy("certify", "Probe channels with a real stream: who may stream on shared routes."),
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
     "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),

@@ -10,6 +10,7 @@ from hoptrio.cli.options import Failed, Invocation, command
 
 if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Channel
+    from hoptrio.admission.certificates import Certificates
     from hoptrio.admission.routing import Route, Router
     from hoptrio.contract import Contract
     from hoptrio.ledger.model import ApiKey
@@ -45,10 +46,11 @@ def route(
         raise Failed(f"no model {model}; there are {', '.join(sorted(config.catalogue.models))}")
     if protocol is not None and protocol not in list(Protocol):
         raise click.UsageError(f"no protocol {protocol}; there are {', '.join(Protocol)}")
-    key = invocation.run(_key, invocation, key_id) if key_id is not None else None
+    key, certificates = invocation.run(_read, invocation, key_id)
     contract = _contract(invocation, key, contract_name)
     shared = SharedBoard.of_a_running_server(board_path(invocation.path))
-    router = Router(Load(), Breakers(shared.board if shared is not None else None))
+    breakers = Breakers(shared.board if shared is not None else None)
+    router = Router(Load(), breakers, certificates.certified)
     chosen = [Protocol(protocol)] if protocol is not None else [Protocol(each) for each in contract.protocols]
     asker = _Asker(key, contract, shared is not None)
     routes = [_answer(invocation, router, model, each, asker) for each in chosen]
@@ -63,12 +65,16 @@ def route(
     invocation.emit(told, lambda: _page(told))
 
 
-async def _key(invocation: Invocation, key_id: str) -> ApiKey:
+async def _read(invocation: Invocation, key_id: str | None) -> tuple[ApiKey | None, Certificates]:
+    from hoptrio.admission.certificates import Certificates
+
     async with invocation.open_ledger() as ledger:
-        found = [each for each in await ledger.keys() if each.id == key_id]
-    if not found:
+        certificates = Certificates(ledger)
+        await certificates.refresh()
+        found = [] if key_id is None else [each for each in await ledger.keys() if each.id == key_id]
+    if key_id is not None and not found:
         raise Failed(f"no key {key_id}")
-    return found[0]
+    return (found[0] if found else None), certificates
 
 
 def _contract(invocation: Invocation, key: ApiKey | None, name: str | None) -> Contract:

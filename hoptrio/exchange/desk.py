@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hoptrio.admission.gate import Admitted
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
+    from hoptrio.exchange.suspicion import Suspicion
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import RequestRecord
     from hoptrio.metering.charge import Charge
@@ -50,6 +51,7 @@ class Desk:
         admitted: Admitted,
         *,
         currency: str,
+        suspicion: Suspicion,
     ) -> None:
         self._ledger = ledger
         self._record = record
@@ -57,6 +59,7 @@ class Desk:
         self._contract = contract
         self._admitted = admitted
         self._currency = currency
+        self._suspicion = suspicion
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
     async def place(self) -> HoptrioError | None:
@@ -93,7 +96,9 @@ class Desk:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
-        return await self._ledger.settle(resolution) is not None
+        settled = await self._ledger.settle(resolution) is not None
+        self._suspicion.saw(resolution.request)
+        return settled
 
     def _resolution(self, outcome: Outcome) -> Resolution:
         counted = None

@@ -8,9 +8,11 @@ import trio
 
 from hoptrio import errors
 from hoptrio.admission.breaker import Breakers
+from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.routing import Load, Router
 from hoptrio.exchange.registry import Registry
 from hoptrio.exchange.routes import protocol_of
+from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -53,8 +55,12 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.load = Load()
-        self.router = Router(self.load, breakers or Breakers(now=trio.current_time))
+        self.certificates = Certificates(ledger)
+        self.router = Router(self.load, breakers or Breakers(now=trio.current_time), self.certificates.certified)
+        self.suspicion = Suspicion()
         self.started_at_ms = ledger.now_ms()
+        #: The first round of probes is not over (`certification.prober`).
+        self.probing = False
         #: Set at shutdown: no new streams.
         self.draining = False
 

@@ -82,7 +82,9 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway.ledger, record, call, contract, admitted, currency=gateway.currency),
+        desk=Desk(
+            gateway.ledger, record, call, contract, admitted, currency=gateway.currency, suspicion=gateway.suspicion
+        ),
         face=face,
     )
     with gateway.registry.running(record.id, stream):

@@ -43,11 +43,12 @@ async def _answer(gateway: Gateway, exchange: Exchange, target: Target) -> tuple
 
 async def _ready(gateway: Gateway) -> tuple[int, bytes]:
     reachable = await gateway.ledger.ping()
-    ready = reachable and not gateway.draining
+    ready = reachable and not gateway.draining and not gateway.probing
     state = {
         "ready": ready,
         "ledger": "ok" if reachable else "unreachable",
         "draining": gateway.draining,
+        "probing": gateway.probing,
         # What leaks would show in: both are back where they were once the clients have gone.
         "streams": len(gateway.registry),
         "tasks": trio.lowlevel.current_statistics().tasks_living,

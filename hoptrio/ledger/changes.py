@@ -25,8 +25,10 @@ from hoptrio.ledger.model import (
     Resolved,
 )
 from hoptrio.ledger.operations import (
+    BeginProbe,
     CreateAccount,
     CreateKey,
+    EndProbe,
     Move,
     Note,
     Operation,
@@ -66,6 +68,8 @@ class Changes:
             RevokeKey: self._revoke_key,
             Renew: self._renew,
             Purge: self._purge,
+            BeginProbe: self._begin_probe,
+            EndProbe: self._end_probe,
             Ping: lambda _: None,
         }
 
@@ -260,3 +264,9 @@ class Changes:
 
     def _purge(self, purge: Purge) -> int:
         return self._rows.purge(purge.before_ms, purge.limit)
+
+    def _begin_probe(self, begin: BeginProbe) -> bool:
+        return self._rows.begin_probe(begin, self._now_ms())
+
+    def _end_probe(self, end: EndProbe) -> None:
+        self._rows.end_probe(end, self._now_ms())

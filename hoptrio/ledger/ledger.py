@@ -35,14 +35,18 @@ from hoptrio.ledger.model import (
     HoldRow,
     OwnerRow,
     Placed,
+    ProbeRow,
     RequestFilter,
     RequestRecord,
     Resolution,
     Resolved,
+    UsageEvidence,
 )
 from hoptrio.ledger.operations import (
+    BeginProbe,
     CreateAccount,
     CreateKey,
+    EndProbe,
     Move,
     Note,
     Operation,
@@ -348,6 +352,24 @@ class Ledger:
         if not why.strip():
             raise ValueError("a release by hand needs a reason")
         return (await self.release_all([Release(hold_id, OPERATOR, why)]))[0]
+
+    # -- certification ------------------------------------------------------------------------------------------------
+
+    async def begin_probe(self, begin: BeginProbe) -> bool:
+        """Claim a probe; False = another's is too recent. Raises LedgerUnavailable."""
+        return await self._change(begin)  # type: ignore[no-any-return]
+
+    async def end_probe(self, end: EndProbe) -> None:
+        """Keep what a probe found, and the evidence. Raises LedgerUnavailable."""
+        await self._change(end)
+
+    async def usage_evidence(self) -> list[UsageEvidence]:
+        """What is certified, expired rows included."""
+        return await self._later(self._store.usage_evidence)
+
+    async def probes(self) -> list[ProbeRow]:
+        """The last probe of everything that was probed."""
+        return await self._later(self._store.probes)
 
     # -- lists --------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, RequestRecord
+    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, ProbeRow, RequestRecord, UsageEvidence
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["MemoryStore", "wall_ms"]
@@ -131,6 +131,14 @@ class MemoryStore:
         names = sorted({*self._owners, *counts})
         unknown = OwnerRow(id="", beat=0, renewed_at_ms=0)
         return [replace(self._owners.get(name, unknown), id=name, open_holds=counts.get(name, 0)) for name in names]
+
+    def usage_evidence(self) -> list[UsageEvidence]:
+        self._check()
+        return sorted(self._rows.evidence.values(), key=lambda row: row.probed)
+
+    def probes(self) -> list[ProbeRow]:
+        self._check()
+        return sorted(self._rows.probes.values(), key=lambda row: row.probed)
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -23,11 +23,14 @@ __all__ = [
     "HoldState",
     "OwnerRow",
     "Placed",
+    "ProbeRow",
+    "Probed",
     "RequestFilter",
     "RequestRecord",
     "Resolution",
     "Resolved",
     "Terms",
+    "UsageEvidence",
 ]
 
 
@@ -248,3 +251,41 @@ class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
     limit: int = 50
+
+
+class Probed(msgspec.Struct, frozen=True, order=True):
+    """What one probe is about: a channel, a model as callers name it, and a protocol that the channel speaks."""
+
+    channel: str
+    model: str
+    protocol: str
+
+
+class UsageEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """Proof that a channel reports usage for a model: a row of ``channel_model_usage_evidence``."""
+
+    probed: Probed
+    kind: str = "sse_terminal"
+    #: What was probed: the row says nothing of another address, or another model of the provider.
+    target: str
+    #: The usage object as received.
+    evidence: str
+    observed_at_ms: int
+    #: The id of the probe that saw it.
+    probe: str
+    expires_at_ms: int
+
+
+class ProbeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The last probe of something. `finding` is "" until it has ended."""
+
+    probed: Probed
+    probe: str
+    #: The process that probes (`owner.this_process`).
+    owner: str
+    #: Digest of how the channel was configured.
+    setup: str
+    began_at_ms: int
+    ended_at_ms: int | None = None
+    finding: str = ""
+    detail: str = ""

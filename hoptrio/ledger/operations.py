@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from hoptrio.ledger.model import EntryKind, Hold, RequestRecord, Resolution
+from hoptrio.ledger.model import EntryKind, Hold, Probed, RequestRecord, Resolution
 
 __all__ = [
+    "BeginProbe",
     "CreateAccount",
     "CreateKey",
+    "EndProbe",
     "Move",
     "Note",
     "Operation",
@@ -108,6 +110,35 @@ class Purge(msgspec.Struct, frozen=True):
     limit: int
 
 
+class BeginProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """Claim a probe, unless one of the same with the same `setup` began less than `every_ms` ago. Answer: True if it is
+    this one's to make.
+
+    `instead_of`: the id of a probe that does not count, since its process is gone.
+    """
+
+    probed: Probed
+    probe: str
+    owner: str
+    setup: str
+    every_ms: int
+    instead_of: str = ""
+
+
+class EndProbe(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep what a probe found. With `evidence` the row of evidence is written, valid for `valid_ms` from now; without,
+    it is removed if `revokes`. Answer: None."""
+
+    probed: Probed
+    probe: str
+    finding: str
+    detail: str = ""
+    target: str = ""
+    evidence: str | None = None
+    valid_ms: int = 0
+    revokes: bool = False
+
+
 class Ping(msgspec.Struct, frozen=True):
     """An empty transaction: can the ledger be written? Answer: None."""
 
@@ -124,6 +155,8 @@ Operation = (
     | RevokeKey
     | Renew
     | Purge
+    | BeginProbe
+    | EndProbe
     | Ping
 )
 

@@ -26,14 +26,18 @@ from hoptrio.ledger.rules import with_expiry
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
+    EVIDENCE,
     HOLD,
     KEY,
+    PROBE,
     REQUEST,
     account_of,
     entry_of,
+    evidence_of,
     hold_of,
     key_of,
     owner_of,
+    probe_of,
     record_of,
 )
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
@@ -41,7 +45,17 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Entry,
+        HoldRow,
+        OwnerRow,
+        ProbeRow,
+        RequestFilter,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["PostgresStore"]
@@ -222,6 +236,14 @@ class PostgresStore:
 
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS, scan=False)]
+
+    def usage_evidence(self) -> list[UsageEvidence]:
+        sql = f"SELECT {EVIDENCE} FROM channel_model_usage_evidence ORDER BY channel, model, protocol"
+        return [evidence_of(row) for row in self._all(sql, scan=False)]
+
+    def probes(self) -> list[ProbeRow]:
+        sql = f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol"
+        return [probe_of(row) for row in self._all(sql, scan=False)]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.operations import BeginProbe, EndProbe
     from hoptrio.ledger.postgres_session import Session
 
 __all__ = ["Batch", "provider_key"]
@@ -102,6 +103,24 @@ _PURGE = (
     " ORDER BY created_at_ms LIMIT %s FOR UPDATE SKIP LOCKED) RETURNING id, provider_ids"
 )
 _PURGE_IDS = "DELETE FROM provider_ids WHERE id = ANY(%s::text[]) AND request_id = ANY(%s::text[])"
+
+_BEGIN_PROBE = (
+    "INSERT INTO probes AS p (channel, model, protocol, probe, owner, setup, began_at_ms)"
+    " VALUES (%(channel)s, %(model)s, %(protocol)s, %(probe)s, %(owner)s, %(setup)s, %(now)s)"
+    " ON CONFLICT (channel, model, protocol) DO UPDATE SET probe = excluded.probe, owner = excluded.owner,"
+    " setup = excluded.setup, began_at_ms = excluded.began_at_ms, ended_at_ms = NULL, finding = '', detail = ''"
+    " WHERE p.began_at_ms <= %(now)s - %(every)s OR p.probe = %(instead_of)s OR p.setup <> excluded.setup"
+)
+_WHOSE_PROBE = "SELECT probe FROM probes WHERE channel = %s AND model = %s AND protocol = %s"
+_END_PROBE = "UPDATE probes SET ended_at_ms = %s, finding = %s, detail = %s WHERE probe = %s"
+_ADD_EVIDENCE = (
+    "INSERT INTO channel_model_usage_evidence (channel, model, protocol, kind, target, evidence, observed_at_ms, probe,"
+    " expires_at_ms) VALUES (%s, %s, %s, 'sse_terminal', %s, %s, %s, %s, %s)"
+    " ON CONFLICT (channel, model, protocol, kind) DO UPDATE SET target = excluded.target,"
+    " evidence = excluded.evidence, observed_at_ms = excluded.observed_at_ms, probe = excluded.probe,"
+    " expires_at_ms = excluded.expires_at_ms"
+)
+_REVOKE = "DELETE FROM channel_model_usage_evidence WHERE channel = %s AND model = %s AND protocol = %s"
 
 
 class _Table(NamedTuple):
@@ -234,6 +253,32 @@ class Batch(Rows):
         provider_ids = [provider_key(each) for _, texts in purged for each in texts_of(texts)]
         self._session.execute(_PURGE_IDS, (provider_ids, [request_id for request_id, _ in purged]))
         return len(purged)
+
+    def begin_probe(self, begin: BeginProbe, now_ms: int) -> bool:
+        """See `Rows`; nodes that claim the same take turns at its row."""
+        which = (begin.probed.channel, begin.probed.model, begin.probed.protocol)
+        values = {
+            **dict(zip(("channel", "model", "protocol"), plain(which), strict=True)),
+            "probe": begin.probe,
+            "owner": begin.owner,
+            "setup": begin.setup,
+            "now": now_ms,
+            "every": begin.every_ms,
+            "instead_of": begin.instead_of,
+        }
+        self._session.execute(_BEGIN_PROBE, values)
+        [(probe,)] = self._session.execute(_WHOSE_PROBE, plain(which))
+        return bool(probe == begin.probe)
+
+    def end_probe(self, end: EndProbe, now_ms: int) -> None:
+        """See `Rows`."""
+        which = (end.probed.channel, end.probed.model, end.probed.protocol)
+        self._session.execute(_END_PROBE, plain((now_ms, end.finding, end.detail, end.probe)))
+        if end.evidence is not None:
+            row = (*which, end.target, end.evidence, now_ms, end.probe, now_ms + end.valid_ms)
+            self._session.execute(_ADD_EVIDENCE, plain(row))
+        elif end.revokes:
+            self._session.execute(_REVOKE, plain(which))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

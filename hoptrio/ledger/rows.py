@@ -6,9 +6,26 @@ What changed in them can be told from a copy made before: a row is never changed
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
-from hoptrio.ledger.model import Account, ApiKey, Entry, EntryKind, HoldRow, HoldState, OwnerRow, RequestRecord
+from hoptrio.ledger.model import (
+    Account,
+    ApiKey,
+    Entry,
+    EntryKind,
+    HoldRow,
+    HoldState,
+    OwnerRow,
+    Probed,
+    ProbeRow,
+    RequestRecord,
+    UsageEvidence,
+)
+
+if TYPE_CHECKING:
+    from hoptrio.ledger.operations import BeginProbe, EndProbe
 
 __all__ = ["Rows"]
 
@@ -35,6 +52,8 @@ class Rows:
         self.requests: dict[str, RequestRecord] = {}
         self.provider_ids: dict[str, tuple[str, str | None]] = {}
         self.owners: dict[str, OwnerRow] = {}
+        self.evidence: dict[Probed, UsageEvidence] = {}
+        self.probes: dict[Probed, ProbeRow] = {}
 
     def account(self, name_or_id: str) -> Account | None:
         """The account with this id, else the one with this name."""
@@ -104,3 +123,34 @@ class Rows:
             for provider_id in record.provider_ids:
                 self.provider_ids.pop(provider_id, None)
         return len(old)
+
+    def begin_probe(self, begin: BeginProbe, now_ms: int) -> bool:
+        """Claim a probe (`operations.BeginProbe`)."""
+        last = self.probes.get(begin.probed)
+        if (
+            last is None
+            or last.began_at_ms <= now_ms - begin.every_ms
+            or last.probe == begin.instead_of
+            or last.setup != begin.setup
+        ):
+            self.probes[begin.probed] = ProbeRow(
+                probed=begin.probed, probe=begin.probe, owner=begin.owner, setup=begin.setup, began_at_ms=now_ms
+            )
+        return self.probes[begin.probed].probe == begin.probe
+
+    def end_probe(self, end: EndProbe, now_ms: int) -> None:
+        """Keep what a probe found (`operations.EndProbe`)."""
+        last = self.probes.get(end.probed)
+        if last is not None and last.probe == end.probe:
+            self.probes[end.probed] = replace(last, ended_at_ms=now_ms, finding=end.finding, detail=end.detail)
+        if end.evidence is not None:
+            self.evidence[end.probed] = UsageEvidence(
+                probed=end.probed,
+                target=end.target,
+                evidence=end.evidence,
+                observed_at_ms=now_ms,
+                probe=end.probe,
+                expires_at_ms=now_ms + end.valid_ms,
+            )
+        elif end.revokes:
+            self.evidence.pop(end.probed, None)

@@ -14,7 +14,10 @@ from hoptrio.ledger.model import (
     HoldRow,
     HoldState,
     OwnerRow,
+    Probed,
+    ProbeRow,
     RequestRecord,
+    UsageEvidence,
 )
 
 if TYPE_CHECKING:
@@ -23,14 +26,18 @@ if TYPE_CHECKING:
 __all__ = [
     "ACCOUNT",
     "ENTRY",
+    "EVIDENCE",
     "HOLD",
     "KEY",
+    "PROBE",
     "REQUEST",
     "account_of",
     "entry_of",
+    "evidence_of",
     "hold_of",
     "key_of",
     "owner_of",
+    "probe_of",
     "record_of",
     "request_row",
     "text_of",
@@ -52,6 +59,8 @@ REQUEST = (
     "id, account_id, key_id, created_at_ms, protocol, model, contract, stream, channel, client_request_id, state,"
     " reason, evidence, usage, raw_usage, hold_nanos, charge_nanos, flags, attempts, timeline, provider_ids"
 )
+EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
+PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
 _timeline = msgspec.json.Decoder(tuple[tuple[int, str], ...])
@@ -164,6 +173,35 @@ def record_of(row: Sequence[Any]) -> RequestRecord:
         attempts=row[18],
         timeline=_timeline.decode(row[19]),
         provider_ids=texts_of(row[20]),
+    )
+
+
+def evidence_of(row: Sequence[Any]) -> UsageEvidence:
+    """A row of `EVIDENCE`."""
+    channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms = row
+    return UsageEvidence(
+        probed=Probed(channel, model, protocol),
+        kind=kind,
+        target=target,
+        evidence=evidence,
+        observed_at_ms=observed_at_ms,
+        probe=probe,
+        expires_at_ms=expires_at_ms,
+    )
+
+
+def probe_of(row: Sequence[Any]) -> ProbeRow:
+    """A row of `PROBE`."""
+    channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail = row
+    return ProbeRow(
+        probed=Probed(channel, model, protocol),
+        probe=probe,
+        owner=owner,
+        setup=setup,
+        began_at_ms=began_at_ms,
+        ended_at_ms=ended_at_ms,
+        finding=finding,
+        detail=detail,
     )
 
 

@@ -21,14 +21,18 @@ from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
+    EVIDENCE,
     HOLD,
     KEY,
+    PROBE,
     REQUEST,
     account_of,
     entry_of,
+    evidence_of,
     hold_of,
     key_of,
     owner_of,
+    probe_of,
     record_of,
 )
 from hoptrio.ledger.sqlite_changes import Changes
@@ -37,7 +41,17 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Entry,
+        HoldRow,
+        OwnerRow,
+        ProbeRow,
+        RequestFilter,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["SqliteStore"]
@@ -219,6 +233,13 @@ class SqliteStore:
 
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS)]
+
+    def usage_evidence(self) -> list[UsageEvidence]:
+        sql = f"SELECT {EVIDENCE} FROM channel_model_usage_evidence ORDER BY channel, model, protocol"
+        return [evidence_of(row) for row in self._all(sql)]
+
+    def probes(self) -> list[ProbeRow]:
+        return [probe_of(row) for row in self._all(f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol")]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -24,8 +24,10 @@ from hoptrio.ledger.model import (
     Resolved,
 )
 from hoptrio.ledger.operations import (
+    BeginProbe,
     CreateAccount,
     CreateKey,
+    EndProbe,
     Move,
     Note,
     Operation,
@@ -99,6 +101,20 @@ _FORGET_OWNERS = (
 )
 
 
+_BEGIN_PROBE = (
+    "INSERT INTO probes (channel, model, protocol, probe, owner, setup, began_at_ms)"
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET probe = ?4, owner = ?5, setup = ?6,"
+    " began_at_ms = ?7, ended_at_ms = NULL, finding = '', detail = ''"
+    " WHERE began_at_ms <= ?7 - ?8 OR probe = ?9 OR setup <> ?6"
+)
+_END_PROBE = "UPDATE probes SET ended_at_ms = ?, finding = ?, detail = ? WHERE probe = ?"
+_ADD_EVIDENCE = (
+    "INSERT OR REPLACE INTO channel_model_usage_evidence (channel, model, protocol, kind, target, evidence,"
+    " observed_at_ms, probe, expires_at_ms) VALUES (?, ?, ?, 'sse_terminal', ?, ?, ?, ?, ?)"
+)
+_REVOKE = "DELETE FROM channel_model_usage_evidence WHERE channel = ? AND model = ? AND protocol = ?"
+
+
 class Changes:
     """The operations over one connection."""
 
@@ -117,6 +133,8 @@ class Changes:
             RevokeKey: self._revoke_key,
             Renew: self._renew,
             Purge: self._purge,
+            BeginProbe: self._begin_probe,
+            EndProbe: self._end_probe,
             Ping: lambda _: None,
         }
 
@@ -347,6 +365,25 @@ class Changes:
                 self._execute("DELETE FROM provider_ids WHERE id = ? AND request_id = ?", (provider_id, request_id))
             self._execute("DELETE FROM requests WHERE id = ?", (request_id,))
         return len(rows)
+
+    def _begin_probe(self, begin: BeginProbe) -> bool:
+        which = (begin.probed.channel, begin.probed.model, begin.probed.protocol)
+        self._execute(
+            _BEGIN_PROBE,
+            (*which, begin.probe, begin.owner, begin.setup, self._now_ms(), begin.every_ms, begin.instead_of),
+        )
+        sql = "SELECT probe FROM probes WHERE channel = ? AND model = ? AND protocol = ?"
+        [(probe,)] = self._execute(sql, which)
+        return bool(probe == begin.probe)
+
+    def _end_probe(self, end: EndProbe) -> None:
+        now_ms = self._now_ms()
+        which = (end.probed.channel, end.probed.model, end.probed.protocol)
+        self._execute(_END_PROBE, (now_ms, end.finding, end.detail, end.probe))
+        if end.evidence is not None:
+            self._execute(_ADD_EVIDENCE, (*which, end.target, end.evidence, now_ms, end.probe, now_ms + end.valid_ms))
+        elif end.revokes:
+            self._execute(_REVOKE, which)
 
     def _key(self, key_id: str) -> ApiKey | None:
         row = self._execute(_FIND_KEY, (key_id,)).fetchone()

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Entry,
+        HoldRow,
+        OwnerRow,
+        ProbeRow,
+        RequestFilter,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["AuditedHold", "Books", "Store", "StoreUnavailable"]
@@ -99,6 +109,12 @@ class Store(Interface):
 
     def owners(self) -> list[OwnerRow]:
         """Every owner with a lease or an open hold (beat 0 if it never had a lease)."""
+
+    def usage_evidence(self) -> list[UsageEvidence]:
+        """Every row of evidence, expired ones too."""
+
+    def probes(self) -> list[ProbeRow]:
+        """The last probe of everything that was ever probed."""
 
     def books(self) -> AbstractContextManager[Books]: ...
 

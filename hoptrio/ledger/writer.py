@@ -23,7 +23,7 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.errors import HoptrioError, Internal, LedgerUnavailable
 from hoptrio.ledger.model import Hold, Placed, Resolution, Resolved
-from hoptrio.ledger.operations import Operation, Ping, Release, is_owed
+from hoptrio.ledger.operations import BeginProbe, Operation, Ping, Release, is_owed
 from hoptrio.ledger.store import Store, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -129,8 +129,11 @@ class Batcher:
 
 
 def _wrote(ticket: Ticket) -> bool:
-    """Applying it changed something: not so a ping, a refused hold, or a hold that was resolved before or never was."""
+    """Applying it changed something: not so a ping, a refused hold, a hold that was resolved before or never was, or a
+    probe that is another's."""
     answer = ticket.answer
+    if isinstance(ticket.operation, BeginProbe):
+        return answer is True
     if isinstance(ticket.operation, Hold | Resolution | Release):
         return isinstance(answer, Placed) or (isinstance(answer, Resolved) and answer.first)
     return not isinstance(ticket.operation, Ping) and not isinstance(answer, HoptrioError)

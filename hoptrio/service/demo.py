@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from hoptrio.certification.certifier import Certifier, what_to_probe
 from hoptrio.config import build
 from hoptrio.errors import Conflict
 from hoptrio.ledger.ledger import open_ledger
@@ -16,6 +17,7 @@ from hoptrio.money import parse_nanos
 from hoptrio.service.run import serve
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.server import serve_listeners
+from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +50,7 @@ async def demo(
         nursery.start_soon(serve_listeners, SimulatedProvider(), listeners)
         config = _config(directory, listen, control, f"http://127.0.0.1:{port}")
         await _fill_ledger(config)
+        await _certify(config)
         urls = await nursery.start(partial(_serve_then_stop, nursery.cancel_scope, config))
         task_status.started(urls)
 
@@ -93,6 +96,13 @@ async def _fill_ledger(config: Config) -> None:
             await ledger.create_key(DEMO_ACCOUNT, secret=DEMO_KEY)
         except Conflict:
             pass
+
+
+async def _certify(config: Config) -> None:
+    """Probe the simulated provider before anything listens, so that the first request finds a certified channel."""
+    async with open_ledger(config.ledger.url) as ledger, Upstream() as upstream:
+        certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
+        await certifier.certify_all(config.catalogue, what_to_probe(config.catalogue), tell=lambda *_: None)
 
 
 def curl_lines(url: str) -> list[str]:

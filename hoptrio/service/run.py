@@ -2,7 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
-        services      lease and sweep of orphaned holds, retention
+        services      lease and sweep of orphaned holds, retention, probes
           connections every client connection and the streams on it
             accept    dies first: no new connections
 
@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
 from hoptrio import limits
+from hoptrio.certification.certifier import Certifier
+from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
 from hoptrio.contract import Reason
 from hoptrio.downstream.listener import Listener
@@ -89,6 +90,10 @@ async def serve(
                 currency=config.ledger.currency,
                 breakers=breakers,
             )
+            certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
+            prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
+            await gateway.certificates.refresh()
+            services.start_soon(prober.run)
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
@@ -96,10 +101,11 @@ async def serve(
                 drained = trio.Event()
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
-                names = [each.socket.getsockname() for each in listeners]
-                task_status.started([url_of(name, tls=tls is not None) for name in names])
-                listening.start_soon(orders.run, partial(_reload, gateway, reload))
+                urls = [url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners]
+                services.start_soon(_announce, prober, task_status, urls)
+                listening.start_soon(orders.run, _Reload(gateway, prober, services, reload).start)
                 await orders.stop()
+                prober.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
                 connections.cancel_scope.cancel()
             services.cancel_scope.cancel()
@@ -163,24 +169,52 @@ async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio
     return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
-def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
-    """Take over what may change while running; a config with mistakes, or that cannot be read, changes nothing."""
-    if reload is None:
-        return
+async def _announce(prober: Prober, task_status: trio.TaskStatus[list[str]], urls: list[str]) -> None:
+    """Say that the gateway listens, once it has channels to send streams to, or knows that it has none."""
     try:
-        config = reload()
-    except ConfigError as error:
-        log.error("reload refused", error=str(error))
-        return
-    gateway.catalogue = config.catalogue
-    gateway.contracts = config.contracts
-    gateway.default_contract = config.server.contract
-    gateway.cors_origins = config.server.cors_origins
-    gateway.max_streams = fit_streams(config.server.max_streams)
-    gateway.upstream.close_idle()
-    # What was wrong with a channel may be what was mended.
-    gateway.router.breakers.forget()
-    log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
+        await prober.round_over()
+    finally:
+        task_status.started(urls)
+
+
+class _Reload:
+    """Takes over what may change while running. A config with mistakes, or that cannot be read, changes nothing."""
+
+    def __init__(
+        self, gateway: Gateway, prober: Prober, nursery: trio.Nursery, read: Callable[[], Config] | None
+    ) -> None:
+        self._gateway = gateway
+        self._prober = prober
+        self._nursery = nursery
+        self._read = read
+        self._latest = trio.CancelScope()
+
+    def start(self) -> None:
+        """Read the config now; it is in force once its new channels have been probed, or a later one is."""
+        if self._read is None:
+            return
+        try:
+            config = self._read()
+        except ConfigError as error:
+            log.error("reload refused", error=str(error))
+            return
+        self._latest.cancel()
+        self._latest = trio.CancelScope()
+        self._nursery.start_soon(self._take_over, config, self._latest)
+
+    async def _take_over(self, config: Config, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._prober.prepare(config.catalogue)
+            gateway = self._gateway
+            gateway.catalogue = config.catalogue
+            gateway.contracts = config.contracts
+            gateway.default_contract = config.server.contract
+            gateway.cors_origins = config.server.cors_origins
+            gateway.max_streams = fit_streams(config.server.max_streams)
+            gateway.upstream.close_idle()
+            # What was wrong with a channel may be what was mended.
+            gateway.router.breakers.forget()
+            log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
 async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:

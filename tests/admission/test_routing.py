@@ -34,7 +34,7 @@ def channel(name, **changes):
 
 def router(certified=None):
     breakers = Breakers(now=CLOCK)
-    return Router(Load(), breakers, certified) if certified is not None else Router(Load(), breakers)
+    return Router(Load(), breakers, certified or (lambda channel, model, protocol: True))
 
 
 def catalogue(*channels):

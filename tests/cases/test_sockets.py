@@ -18,6 +18,7 @@ from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
 from tests.contract.test_cells import payloads
+from tests.support.certified import certify_all
 from tests.support.harness import BODIES, PATHS, settings
 from tests.support.provider import sse
 from tests.support.streams import SAMPLES
@@ -60,6 +61,7 @@ async def on_sockets(script, *, contract, reset):
             cors_origins=("*",),
             currency="USD",
         )
+        await certify_all(made)
         handler = Handler(made)
         (front,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         await nursery.start(Listener(handler.handle, refuse=handler.refuse).serve, [front])

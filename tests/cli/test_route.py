@@ -8,7 +8,9 @@ import pytest
 import trio
 
 from hoptrio.cli.main import run
+from hoptrio.config import load
 from hoptrio.ledger.ledger import open_ledger
+from tests.support.certified import certificates
 from tests.support.deployment import as_toml
 
 CHANNEL = {"protocols": ["chat"], "base_url": "http://127.0.0.1:9/v1", "api_key": "sk-secret", "models": ["m"]}
@@ -31,8 +33,17 @@ CONFIG = {
 
 @pytest.fixture
 def config(tmp_path):
+    """Its channels are certified, all but the one named other."""
     path = tmp_path / "hoptrio.toml"
     path.write_text(as_toml(CONFIG))
+
+    async def certify():
+        async with open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+            for each in certificates(load(path).catalogue):
+                if each.probed.channel != "other":
+                    await ledger.end_probe(each)
+
+    trio.run(certify)
     return path
 
 
@@ -79,6 +90,13 @@ def test_the_order_and_a_reason_for_everybody_else(route):
         {"channel": "other", "why": "does not speak the protocol"},
     ]
     assert answer["refused"] is None
+
+
+def test_a_channel_without_a_certificate_is_not_asked_under_a_contract_that_wants_one(route):
+    [answer] = route("m", "--protocol", "gemini")["routes"]
+    assert answer["asked"] == []
+    assert {"channel": "other", "why": "is not certified for the model"} in answer["not_asked"]
+    assert answer["refused"] == "No certified channel offers the model 'm'."
 
 
 def test_a_keys_own_contract_account_and_models(route, key):

@@ -147,7 +147,7 @@ async def test_healthz_and_readyz_need_no_key(autojump_clock):
             assert (response.status, response.headers["x-request-id"][:4]) == (200, "req_")
         state = response.json
         assert state.pop("tasks") > 0
-        assert state == {"ready": True, "ledger": "ok", "draining": False, "streams": 0}
+        assert state == {"ready": True, "ledger": "ok", "draining": False, "probing": False, "streams": 0}
 
 
 async def test_a_process_that_drains_or_cannot_reach_its_ledger_is_not_ready_and_lives(autojump_clock, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import closing
 
 import pytest
 import trio
@@ -13,8 +14,11 @@ from hoptrio import limits
 from hoptrio.errors import LedgerUnavailable
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.model import Placed
+from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sqlite import SqliteStore
 from hoptrio.ledger.store import StoreUnavailable
+
+NUMBERS = [version.number for version in versions("sqlite")]
 
 
 @pytest.fixture
@@ -159,7 +163,7 @@ async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine
     async with trio.open_nursery() as nursery:
         for _ in range(8):
             nursery.start_soon(start)
-    assert opened == [1] * 8
+    assert opened == [NUMBERS[-1]] * 8
 
 
 async def test_a_newer_schema_is_left_alone(sqlite_engine, path):
@@ -178,5 +182,18 @@ async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):
         async with sqlite_engine.open():
             pass
     connection = other_process(path)
-    assert connection.execute("SELECT number FROM schema_version").fetchall() == [(1,)]
+    assert connection.execute("SELECT number FROM schema_version").fetchall() == [(number,) for number in NUMBERS]
     connection.close()
+
+
+async def test_a_ledger_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it(sqlite_engine, path):
+    """It was in use before probes wrote evidence."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE schema_version (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL)")
+        connection.executescript(versions("sqlite")[0].sql)
+        connection.execute("INSERT INTO schema_version VALUES (1, 0)")
+        connection.execute("INSERT INTO accounts (id, name, created_at_ms) VALUES ('acct_1', 'acme', 0)")
+    async with sqlite_engine.open() as ledger:
+        assert await ledger.usage_evidence() == []
+        assert [account.name for account in await ledger.accounts()] == ["acme"]
+        assert await ledger.schema_version() == NUMBERS[-1]

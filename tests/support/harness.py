@@ -24,6 +24,7 @@ from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
+from tests.support.certified import certify_all
 from tests.support.client import Client, Response
 from tests.support.provider import Provider, Providers, Step
 
@@ -184,13 +185,15 @@ async def gateway(
     contract: str = "hoptrio",
     deposit: str = "1000",
     now_ms: Callable[[], int] = wall_ms,
+    certified: bool = True,
+    connect: Connector | None = None,
     store: MemoryStore | None = None,
     shelf: MemoryShelf | None = None,
     hosts: dict[str, list[list[Step]]] | None = None,
-    connect: Connector | None = None,
 ) -> AsyncIterator[Harness]:
-    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; with a `shelf`
-    its settlements are journalled.
+    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; its
+    channels are certified, unless told not to be. `store` is another gateway's, too; with a `shelf` its settlements are
+    journalled.
 
     `hosts`: several providers, each with its own scripts, at these host names; `config` is then by `channels`. With
     `connect`, providers are the caller's own.
@@ -213,7 +216,10 @@ async def gateway(
                 currency=built.ledger.currency,
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain(), hosts=each)
-            await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
+            if certified:
+                await certify_all(made)
+            if await ledger.account("acme") is None:
+                await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness
             connections.cancel_scope.cancel()

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from hoptrio.config import load
 from hoptrio.ledger.ledger import open_ledger
+from tests.support.certified import write_certificates
 from tests.support.client import Client
 from tests.support.running import process
 
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from hoptrio.config import Config
+
 _CONFIG = """
 [server]
 listen = "127.0.0.1:0"
+
+[certification]
+probe_at_start = false
 
 [ledger]
 url = "{url}"
@@ -64,18 +71,19 @@ class Serving:
 @contextmanager
 def serving(folder: Path, tables: str, *, url: str | None = None, workers: int = 1) -> Iterator[Serving]:
     """Serve with `tables` (models and channels, as TOML); the ledger (at `url`, or a new file) gets one account with a
-    key and much money."""
+    key and much money, and a certificate for each channel."""
     url = url or f"sqlite:///{folder / 'hoptrio.db'}"
     (folder / "hoptrio.toml").write_text(_CONFIG.format(url=url) + tables)
-    secret = trio.run(_make_key, url)
+    secret = trio.run(_make_key, load(folder / "hoptrio.toml"))
     argv = [sys.executable, "-m", "hoptrio", "serve", "--config", str(folder / "hoptrio.toml")]
     argv += ["--workers", str(workers)]
     with process(argv, r"listens on http://127.0.0.1:(\d+)") as (pid, match):
         yield Serving(pid, int(match[1]), secret)
 
 
-async def _make_key(url: str) -> str:
-    async with open_ledger(url) as ledger:
+async def _make_key(config: Config) -> str:
+    async with open_ledger(config.ledger.url) as ledger:
+        await write_certificates(ledger, config.catalogue)
         await ledger.create_account("acme", deposit_nanos=10**15)
         _, secret = await ledger.create_key("acme")
     return secret
