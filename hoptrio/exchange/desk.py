@@ -12,7 +12,7 @@ import structlog
 
 from hoptrio import errors
 from hoptrio.contract import Reason
-from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
+from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
@@ -62,7 +62,7 @@ class Desk:
     async def place(self) -> HoptrioError | None:
         """Freeze the quote."""
         amount_nanos = self._admitted.quote.hold_nanos
-        channel = self._admitted.channel
+        channel = self._admitted.candidates[0].channel
         self._record = msgspec.structs.replace(
             self._record, state="running", hold_nanos=amount_nanos, channel=channel.name
         )
@@ -114,6 +114,7 @@ class Desk:
             attempts=outcome.attempts,
             timeline=_milliseconds(outcome.timeline),
             provider_ids=outcome.provider_ids,
+            channel=outcome.channel,
         )
         if not judged.capture or counted is None:
             return self._released(record, outcome.reason)
@@ -125,7 +126,17 @@ class Desk:
             usage=usage_json(counted),
             flags=due.flags,
         )
-        return Resolution(hold_id=self._hold_id, capture_nanos=due.amount_nanos, request=captured)
+        return Resolution(
+            hold_id=self._hold_id,
+            capture_nanos=due.amount_nanos,
+            request=captured,
+            terms=self._terms(outcome.channel),
+        )
+
+    def _terms(self, name: str) -> Terms:
+        """The supplier is the one of the channel that produced the evidence, which an attempt may have changed."""
+        channel = next(each.channel for each in self._admitted.candidates if each.channel.name == name)
+        return Terms(channel.supplier, channel.revenue_share_nanos)
 
     def _released(self, record: RequestRecord, reason: Reason | None) -> Resolution:
         released = msgspec.structs.replace(record, state="released", reason=reason, charge_nanos=0)

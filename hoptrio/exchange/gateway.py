@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from hoptrio import errors
-from hoptrio.admission.routing import Load
+from hoptrio.admission.breaker import Breakers
+from hoptrio.admission.routing import Load, Router
 from hoptrio.exchange.registry import Registry
 from hoptrio.exchange.routes import protocol_of
 from hoptrio.protocols.events import Protocol
@@ -37,7 +40,9 @@ class Gateway:
         max_streams: int,
         cors_origins: Sequence[str],
         currency: str,
+        breakers: Breakers | None = None,
     ) -> None:
+        """`breakers`: the health of channels, if it is shared with other processes."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -48,6 +53,7 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.load = Load()
+        self.router = Router(self.load, breakers or Breakers(now=trio.current_time))
         self.started_at_ms = ledger.now_ms()
         #: Set at shutdown: no new streams.
         self.draining = False

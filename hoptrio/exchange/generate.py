@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,23 +37,26 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    try:
-        call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
-        record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-        admitted = admit(
-            call,
-            key,
-            contract,
-            rules=rules,
-            catalogue=gateway.catalogue,
-            load=gateway.load,
-            owners=await gateway.ledger.owners_of(call.provider_ids),
-        )
-        _check_room(gateway)
-    except errors.HoptrioError as refusal:
-        gateway.ledger.note(refused_record(record, refusal))
-        raise
-    await _run(gateway, exchange, face, rules, call, contract, admitted, record)
+    with ExitStack() as stack:
+        try:
+            call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
+            record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+            admitted = admit(
+                call,
+                key,
+                contract,
+                rules=rules,
+                catalogue=gateway.catalogue,
+                router=gateway.router,
+                owners=await gateway.ledger.owners_of(call.provider_ids),
+            )
+            source = ChannelSource(gateway.upstream, gateway.router, rules, call, admitted)
+            stack.callback(source.close)
+            _check_room(gateway)
+        except errors.HoptrioError as refusal:
+            gateway.ledger.note(refused_record(record, refusal))
+            raise
+        await _run(gateway, exchange, face, rules, call, contract, admitted, source, record)
 
 
 async def _run(
@@ -63,6 +67,7 @@ async def _run(
     call: Call,
     contract: Contract,
     admitted: Admitted,
+    source: ChannelSource,
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
@@ -76,17 +81,12 @@ async def _run(
         stall_s=admitted.model.stall_s if contract.stall else None,
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
-        source=ChannelSource(gateway.upstream, admitted.channel, rules, call, admitted.body),
+        source=source,
         desk=Desk(gateway.ledger, record, call, contract, admitted, currency=gateway.currency),
         face=face,
-        hide_usage=admitted.hide_usage,
     )
-    gateway.load.started(admitted.channel.name)
-    try:
-        with gateway.registry.running(record.id, stream):
-            await stream.run()
-    finally:
-        gateway.load.ended(admitted.channel.name)
+    with gateway.registry.running(record.id, stream):
+        await stream.run()
 
 
 def _check_room(gateway: Gateway) -> None:
