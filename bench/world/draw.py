@@ -167,7 +167,7 @@ def _contract(rng: Random) -> dict[str, Any]:
         "usage": rng.choice(("optional", "required")),
         "failure": rng.choice(("event", "truncate", "event_abort")),
         "interrupted": rng.choice(("charge", "release")),
-        "attempts": 1,
+        "attempts": rng.choice((1, 1, 2)),
         "stall": rng.random() < 0.7,
         "deadline_seconds": rng.choice((20, 120, 600)),
         "certified_only": rng.random() < 0.5,

@@ -42,6 +42,7 @@ class History:
     disturbed: bool = False
     #: The provider's side.
     performances: list[Performance] = field(default_factory=list)
+    #: When it was asked first.
     dispatched_at: float | None = None
     #: The client's side.
     sent: bool = False

@@ -141,17 +141,20 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
     reason = None if history.record is None else history.record.reason
     asked_at = history.dispatched_at
     took_s = None if asked_at is None else now - asked_at
+    waited_s = now - history.performances[-1].asked_at if history.performances else took_s
     if reason == Reason.INTERNAL:
         yield "internal: a bug"
     if reason in (Reason.SHUTDOWN, Reason.ORPHANED, "operator") and not history.disturbed:
         yield f"{reason} while nothing of the kind happened"
-    if reason == Reason.STALLED and (stall_s is None or took_s is None or took_s < stall_s - _EPSILON_S):
-        yield f"stalled after {took_s}, the limit is {stall_s}"
+    if reason == Reason.STALLED and (stall_s is None or waited_s is None or waited_s < stall_s - _EPSILON_S):
+        yield f"stalled after {waited_s}, the limit is {stall_s}"
     if reason == Reason.DEADLINE and (took_s is None or took_s < history.contract.deadline_seconds - _EPSILON_S):
         yield f"deadline after {took_s}"
     if history.performances and stall_s is not None and not history.disturbed:
-        silent_s = now - (history.performances[-1].sent_at or asked_at or now)
-        if silent_s > stall_s + _COMMIT_S:
+        silent_s = now - (history.performances[-1].sent_at or history.performances[-1].asked_at)
+        # An attempt may hang before it reaches the provider.
+        unseen = history.contract.attempts - len(history.performances)
+        if silent_s > stall_s * (1 + unseen) + _COMMIT_S:
             yield f"not stalled after {silent_s} s of silence, the limit is {stall_s}"
     if took_s is not None and not history.disturbed and took_s > history.contract.deadline_seconds + _COMMIT_S:
         yield f"settled {took_s} after the dispatch"

@@ -46,6 +46,7 @@ class Performance:
     prompt: Prompt
     script: Script
     raw: bytearray = field(default_factory=bytearray)
+    asked_at: float = 0.0
     #: When something was sent last.
     sent_at: float | None = None
     #: When everything that the script has to say was said.

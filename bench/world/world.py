@@ -489,7 +489,9 @@ class World(Observer):
     def _performed(self, performance: Performance) -> None:
         history = self._histories[performance.number]
         self._note(history, f"provider asked by {performance.prompt.framing}")
-        history.dispatched_at = trio.current_time()
+        performance.asked_at = trio.current_time()
+        if history.dispatched_at is None:
+            history.dispatched_at = performance.asked_at
         history.performances.append(performance)
         self._checks.none(checks.DISPATCH, invariants.dispatched(history), history)
         if history.worker is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from hoptrio.simulator.prompt import read_prompt
 from hoptrio.simulator.script import parse_directive
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = range(2, 8)
 #: By the beginnings of their names.
 FAULTS = (
     "worker killed",
@@ -41,30 +39,26 @@ FAULTS = (
 )
 
 
-@cache
-def lived(seed):
-    return run(seed, 500)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [4, 5, 6])
 def test_every_invariant_holds(seed):
-    summary = lived(seed)
+    summary = run(seed, 500)
     assert summary.streams == 500
     assert summary.settlements["captured"] > 20
     assert sum(summary.faults.values()) > 5
 
 
-def test_these_seeds_meet_every_kind_of_fault_and_look_at_every_invariant():
-    added = total([lived(seed) for seed in SEEDS])
+@pytest.mark.timeout(180)
+def test_three_worlds_meet_every_kind_of_fault_and_look_at_every_invariant():
+    added = total([run(seed, 500) for seed in (2, 3, 7)])
     assert [kind for kind in FAULTS if not any(name.startswith(kind) for name in added.faults)] == []
     assert added.checks.keys() == checks.NAMES
     assert {outcome.partition(":")[0] for outcome in added.settlements} == {"captured", "released", "released late"}
 
 
 def test_a_seed_gives_the_same_world_in_every_process():
-    command = "from bench.world.world import run; print(run(11, 150).digest)"
+    command = "from bench.world.world import run; print(run(11, 100).digest)"
     other = subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=True, capture_output=True, text=True)
-    assert run(11, 150).digest == other.stdout.strip() == run(11, 150).digest
+    assert run(11, 100).digest == other.stdout.strip()
 
 
 def test_another_seed_gives_another_world():
