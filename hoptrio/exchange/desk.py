@@ -11,7 +11,8 @@ import msgspec
 import structlog
 
 from hoptrio import errors
-from hoptrio.contract import Reason
+from hoptrio.contract import ENDS, Money, Reason
+from hoptrio.exchange.measure import Measured, measure
 from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
@@ -86,31 +87,41 @@ class Desk:
         return refusal
 
     async def settle(self, outcome: Outcome) -> bool:
-        """Capture by the evidence, or release."""
+        """Capture by the evidence, or by what was produced, or release."""
         try:
-            resolution = self._resolution(outcome)
+            resolution = self._resolution(outcome, await self._produced(outcome))
         except Exception as error:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
         return await self._ledger.settle(resolution) is not None
 
-    def _resolution(self, outcome: Outcome) -> Resolution:
+    async def _produced(self, outcome: Outcome) -> Measured | None:
+        """What an answer that did not end well is charged by, where the contract charges it; None = nothing."""
+        produced = ENDS[outcome.reason].money(self._contract.interrupted) is Money.PRODUCED
+        if not produced or not outcome.answered:
+            return None
+        return await measure(outcome.reported, outcome.produced, self._call.body, len(self._admitted.body))
+
+    def _resolution(self, outcome: Outcome, measured: Measured | None) -> Resolution:
+        counts, estimated = (outcome.counts, False) if measured is None else measured
         counted = None
-        if outcome.counts is not None:
-            counted = usage(outcome.counts, self._call.protocol, answered=outcome.answered)
+        if counts is not None:
+            # Output that was only measured as zero (an image, hidden reasoning) casts no doubt on the provider.
+            counted = usage(counts, self._call.protocol, answered=outcome.answered and not estimated)
         judged = verdict(
             self._contract,
             outcome.reason,
             counted=counted is not None,
             answered=outcome.answered,
+            estimated=estimated,
             stream=self._call.stream,
         )
         record = msgspec.structs.replace(
             self._record,
             reason=outcome.reason,
             evidence=judged.evidence,
-            raw_usage="" if outcome.counts is None else outcome.counts.raw.decode("utf-8", "replace"),
+            raw_usage="" if counts is None else counts.raw.decode("utf-8", "replace"),
             attempts=outcome.attempts,
             timeline=_milliseconds(outcome.timeline),
             provider_ids=outcome.provider_ids,

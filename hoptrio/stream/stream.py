@@ -23,6 +23,7 @@ from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.produced import Produced
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
 
@@ -41,7 +42,7 @@ __all__ = ["Stream"]
 
 log = structlog.get_logger("hoptrio.stream")
 
-#: After `settle` gave up waiting, its own bound has passed; this much more is for its hand-over.
+#: After `settle` gave up waiting, its own bounds have passed; this much more is for its hand-over.
 SETTLE_MARGIN_S = 1.0
 
 
@@ -70,6 +71,7 @@ class Stream:
         self._desk = desk
         self._face = face
         self._reader = rules.reader(call, hide_usage=hide_usage) if call.stream else None
+        self._produced = Produced(rules) if contract.interrupted == "charge" else None
         self._pump: Pump = self._make_pump()
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
@@ -126,7 +128,7 @@ class Stream:
         try:
             ended = await self._provider_side()
         finally:
-            with trio.move_on_after(limits.SETTLE_S + SETTLE_MARGIN_S, shield=True):
+            with trio.move_on_after(limits.MEASURE_S + limits.SETTLE_S + SETTLE_MARGIN_S, shield=True):
                 settled = await self._desk.settle(self._outcome(ended))
             self.settled = True
             self._release_answer(ended)
@@ -178,8 +180,10 @@ class Stream:
 
     def _make_pump(self) -> Pump:
         if self._reader is None:
-            return BodyPump(self._rules, self._call, note=self.note)
-        return EventPump(self._reader, emit=self._emit, progressed=self._progressed, note=self.note)
+            return BodyPump(self._rules, self._call, produced=self._produced, note=self.note)
+        return EventPump(
+            self._reader, produced=self._produced, emit=self._emit, progressed=self._progressed, note=self.note
+        )
 
     def _emit(self, data: bytes) -> None:
         if self._writer.gone:
@@ -220,6 +224,8 @@ class Stream:
         return Outcome(
             reason=ended.reason,
             counts=pump.counts,
+            reported=pump.reported,
+            produced=() if self._produced is None or ended.reason is None else self._produced.texts(),
             answered=pump.answered,
             provider_ids=pump.provider_ids,
             timeline=tuple(self.timeline),
