@@ -180,6 +180,13 @@ EXPORT_PAGE_ROWS = 1_000
 PURGE_ROWS = 200
 PURGE_PAUSE_S = 0.25
 PURGE_EVERY_S = 3600.0
+#: A key's requests a minute are the holds it placed in the last so many milliseconds.
+RATE_WINDOW_MS = 60_000
+#: Output that ended in a release is counted, and compared with that of other keys, for this long (contract).
+RELEASED_WINDOW_S = 600.0
+#: Records of refused requests that are kept for one key a minute and process: what an agent in a loop is refused for is
+#: said by the first; the rest would only fill the disk.
+REFUSALS_KEPT_MAX = 600
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

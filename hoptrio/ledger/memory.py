@@ -43,6 +43,7 @@ from hoptrio.ledger.operations import (
 )
 from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
+from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -131,12 +132,20 @@ class MemoryStore:
         return answer
 
     def _use(self, key: ApiKey, now_ms: int) -> KeyUse:
-        if key.max_streams is None and key.budget_nanos is None:
+        if key.max_streams is None and key.budget_nanos is None and key.rpm is None:
             return KeyUse()
+        recent, leaves_first_ms = self._rate(key, now_ms)
         held = [hold.amount_nanos for hold in self._open.values() if hold.key_id == key.id]
         period, spent = self._key_spent.get(key.id, ("", 0))
         current = key.budget_per is not None and period == budget_period(key.budget_per, now_ms)
-        return KeyUse(len(held), sum(held), spent if current else 0)
+        return KeyUse(len(held), recent, leaves_first_ms, sum(held), spent if current else 0)
+
+    def _rate(self, key: ApiKey, now_ms: int) -> tuple[int, int | None]:
+        if not key.rpm:
+            return 0, None
+        placed = (hold.created_at_ms for hold in self._holds.values() if hold.key_id == key.id)
+        recent = sorted(at_ms for at_ms in placed if at_ms > now_ms - RATE_WINDOW_MS)
+        return len(recent), recent[-key.rpm] if len(recent) >= key.rpm else None
 
     def _settle(self, resolution: Resolution) -> Resolved | HoptrioError:
         hold = self._holds.get(resolution.hold_id)

@@ -175,7 +175,7 @@ def test_an_audit_that_fails_names_the_row(call, stream):
 
 
 def test_the_schema_is_created(call, folder):
-    assert call("ledger", "migrate") == (0, {"schema_version": 1})
+    assert call("ledger", "migrate") == (0, {"schema_version": 2})
     assert (folder / "ledger.db").exists()
 
 
@@ -188,7 +188,7 @@ def test_the_schema_is_created(call, folder):
         (("request", "show", "req_1"), ["captured", "0 ms held"]),
         (("request", "list"), ["captured"]),
         (("ledger", "audit"), ["violations"]),
-        (("ledger", "migrate"), ["version 1"]),
+        (("ledger", "migrate"), ["version 2"]),
     ],
 )
 def test_for_people_it_prints_tables(stream, capsys, monkeypatch, args, words):
