@@ -12,6 +12,7 @@ import structlog
 
 from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
+from hoptrio.exchange.figures import figures
 from hoptrio.exchange.measure import Measured, measure
 from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
 from hoptrio.metering.charge import Bounds, charge
@@ -22,19 +23,19 @@ from hoptrio.money import format_nanos
 from hoptrio.stream.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hoptrio.admission.gate import Admitted
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
-    from hoptrio.ledger.ledger import Ledger
-    from hoptrio.ledger.model import RequestRecord
+    from hoptrio.exchange.gateway import Gateway
+    from hoptrio.ledger.model import ApiKey, RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
 
-__all__ = ["Desk", "refused_record"]
+__all__ = ["Desk"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
@@ -44,20 +45,24 @@ class Desk:
 
     def __init__(
         self,
-        ledger: Ledger,
+        gateway: Gateway,
+        key: ApiKey,
         record: RequestRecord,
         call: Call,
         contract: Contract,
         admitted: Admitted,
         *,
-        currency: str,
+        show: Callable[[Sequence[tuple[bytes, bytes]]], None],
     ) -> None:
-        self._ledger = ledger
+        """`show` is given the headers that tell what was held and what is left."""
+        self._gateway = gateway
+        self._ledger = gateway.ledger
+        self._key = key
         self._record = record
         self._call = call
         self._contract = contract
         self._admitted = admitted
-        self._currency = currency
+        self._show = show
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
     async def place(self) -> HoptrioError | None:
@@ -81,9 +86,10 @@ class Desk:
         except errors.LedgerUnavailable as error:
             return error
         if not isinstance(placed, HoldRefused):
+            self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None
         refusal = self._refusal(placed, amount_nanos)
-        self._ledger.note(refused_record(self._record, refusal))
+        self._gateway.refusals.keep(self._record, refusal)
         return refusal
 
     async def settle(self, outcome: Outcome) -> bool:
@@ -94,7 +100,11 @@ class Desk:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
-        return await self._ledger.settle(resolution) is not None
+        settled = await self._ledger.settle(resolution) is not None
+        if outcome.answered:
+            channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None
+            self._gateway.released.ended(self._key.id, self._call.model, channel, outcome.reason, captured=captured)
+        return settled
 
     async def _produced(self, outcome: Outcome) -> Measured | None:
         """What an answer that did not end well is charged by, where the contract charges it; None = nothing."""
@@ -159,16 +169,14 @@ class Desk:
             return errors.InvalidKey("This API key is no longer valid.")
         if why is HoldRefusal.MAX_STREAMS:
             return errors.LimitExceeded("This key runs as many streams at once as it may.", retry_after_s=1)
+        if why is HoldRefusal.RATE:
+            return self._gateway.rates.full(self._key, self._call.protocol, refused.wait_ms)
         what = "the key's budget" if why is HoldRefusal.BUDGET else "the balance"
         needed, there = format_nanos(amount_nanos), format_nanos(refused.available_nanos)
+        currency = self._gateway.currency
         return errors.InsufficientBalance(
-            f"This request needs a hold of {needed} {self._currency}, and {there} {self._currency} of {what} is there."
+            f"This request needs a hold of {needed} {currency}, and {there} {currency} of {what} is there."
         )
-
-
-def refused_record(record: RequestRecord, error: HoptrioError) -> RequestRecord:
-    """The record of a request that was refused: nothing was held, nothing is charged."""
-    return msgspec.structs.replace(record, state="refused", reason=error.code, hold_nanos=0, charge_nanos=0)
 
 
 def _milliseconds(timeline: Sequence[tuple[float, str]]) -> tuple[tuple[int, str], ...]:

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 from hoptrio import errors
 from hoptrio.admission.routing import Load
+from hoptrio.exchange.rates import Rates
+from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
+from hoptrio.exchange.released import ReleasedOutput
 from hoptrio.exchange.routes import protocol_of
 from hoptrio.protocols.events import Protocol
 
@@ -37,6 +40,7 @@ class Gateway:
         max_streams: int,
         cors_origins: Sequence[str],
         currency: str,
+        released_output_limit: int,
     ) -> None:
         self.ledger = ledger
         self.upstream = upstream
@@ -48,6 +52,9 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.load = Load()
+        self.refusals = Refusals(ledger)
+        self.rates = Rates()
+        self.released = ReleasedOutput(released_output_limit)
         self.started_at_ms = ledger.now_ms()
         #: Set at shutdown: no new streams.
         self.draining = False

@@ -9,7 +9,7 @@ import structlog
 
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit
-from hoptrio.exchange.desk import Desk, refused_record
+from hoptrio.exchange.desk import Desk
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
@@ -49,10 +49,12 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             owners=await gateway.ledger.owners_of(call.provider_ids),
         )
         _check_room(gateway)
+        gateway.released.check(key.id, call.model)
     except errors.HoptrioError as refusal:
-        gateway.ledger.note(refused_record(record, refusal))
+        gateway.refusals.keep(record, refusal)
         raise
-    await _run(gateway, exchange, face, rules, call, contract, admitted, record)
+    gateway.rates.check(key, call.protocol)
+    await _run(gateway, exchange, face, rules, call, key, contract, admitted, record)
 
 
 async def _run(
@@ -61,6 +63,7 @@ async def _run(
     face: Face,
     rules: Rules,
     call: Call,
+    key: ApiKey,
     contract: Contract,
     admitted: Admitted,
     record: RequestRecord,
@@ -77,7 +80,7 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=ChannelSource(gateway.upstream, admitted.channel, rules, call, admitted.body),
-        desk=Desk(gateway.ledger, record, call, contract, admitted, currency=gateway.currency),
+        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
         face=face,
         hide_usage=admitted.hide_usage,
     )

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["count_tokens"]
+__all__ = ["count_tokens", "load"]
 
 _ENCODING = "o200k_base"
+
+
+def load() -> None:
+    """Do the first use now: it holds the GIL, so that a loop in another thread would stand for as long."""
+    count_tokens([""])
 
 
 def count_tokens(texts: Sequence[str]) -> int:

@@ -23,13 +23,14 @@ import trio
 
 from hoptrio import limits
 from hoptrio.config import ConfigError
-from hoptrio.contract import Reason
+from hoptrio.contract import PRESETS, Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
+from hoptrio.metering import tokens
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
@@ -64,6 +65,7 @@ async def serve(
     With `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those.
     """
     steady_heap()
+    _load_tokenizer(config)
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))
@@ -84,6 +86,7 @@ async def serve(
                 max_streams=max_streams,
                 cors_origins=config.server.cors_origins,
                 currency=config.ledger.currency,
+                released_output_limit=config.server.released_output_limit,
             )
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)
@@ -101,6 +104,14 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+def _load_tokenizer(config: Config) -> None:
+    """Before anything listens, where the server's contract or one of the operator's own charges interrupted output. For
+    a key that names a preset which does, the first such stream makes the others wait for as long as it takes."""
+    meant = {config.server.contract, *config.contracts} - (PRESETS.keys() - {config.server.contract})
+    if any(config.contracts[name].interrupted == "charge" for name in meant):
+        tokens.load()
 
 
 def _signals(*, worker: bool) -> list[signal.Signals]:
@@ -172,6 +183,7 @@ def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
     gateway.contracts = config.contracts
     gateway.default_contract = config.server.contract
     gateway.cors_origins = config.server.cors_origins
+    gateway.released.limit = config.server.released_output_limit
     gateway.max_streams = fit_streams(config.server.max_streams)
     gateway.upstream.close_idle()
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))

@@ -71,7 +71,6 @@ class Stream:
         self._desk = desk
         self._face = face
         self._reader = rules.reader(call, hide_usage=hide_usage) if call.stream else None
-        self._produced = Produced(rules) if contract.interrupted == "charge" else None
         self._pump: Pump = self._make_pump()
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
@@ -179,6 +178,7 @@ class Stream:
     # -- called by the clock and the pump --------------------------------------------------------------------------
 
     def _make_pump(self) -> Pump:
+        self._produced = Produced(self._rules) if self._contract.interrupted == "charge" else None
         if self._reader is None:
             return BodyPump(self._rules, self._call, produced=self._produced, note=self.note)
         return EventPump(

@@ -59,6 +59,7 @@ async def on_sockets(script, *, contract, reset):
             max_streams=10,
             cors_origins=("*",),
             currency="USD",
+            released_output_limit=20,
         )
         handler = Handler(made)
         (front,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

@@ -180,6 +180,7 @@ async def gateway(
                 max_streams=built.server.max_streams,
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
+                released_output_limit=built.server.released_output_limit,
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)

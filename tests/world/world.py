@@ -273,6 +273,7 @@ class World:
             max_streams=400,
             cors_origins=built.server.cors_origins,
             currency=built.ledger.currency,
+            released_output_limit=0,
         )
 
     async def _open_accounts(self, ledger: Ledger) -> None:
