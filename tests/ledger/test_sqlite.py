@@ -136,9 +136,9 @@ async def test_a_file_that_is_no_database_cannot_be_opened(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "postgresql://user@host/db"])
+@pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "mysql://user@host/db"])
 async def test_other_urls_are_not_understood(url):
-    with pytest.raises(ValueError, match="sqlite:///FILE"):
+    with pytest.raises(ValueError, match="neither sqlite:///FILE nor postgresql:"):
         async with open_ledger(url):
             pass
 
@@ -186,6 +186,17 @@ async def test_the_rate_of_a_key_is_read_from_its_index_alone(sqlite_engine, pat
         [plan] = connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("key", 1)).fetchall()
         assert "USING COVERING INDEX holds_of_key" in plan[-1]
     connection.close()
+
+
+async def test_a_newer_schema_is_left_alone(sqlite_engine, path):
+    async with sqlite_engine.open():
+        pass
+    connection = other_process(path)
+    connection.execute("INSERT INTO schema_version VALUES (9, 0)")
+    connection.close()
+    with pytest.raises(LedgerUnavailable, match="schema is 9, and this version of hoptrio knows 1 at most"):
+        async with sqlite_engine.open():
+            pass
 
 
 async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):
