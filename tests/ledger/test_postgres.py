@@ -95,10 +95,10 @@ async def test_the_schema_itself_refuses(ledger, key, make, database, statement)
 
 async def test_the_schema_is_made_once_however_many_ask(unprepared):
     assert await all_at_once(*[lambda: migrate(unprepared.url)] * 5) == [2] * 5
-    assert await migrate(unprepared.url) == 1
-    assert unprepared.execute("SELECT number FROM schema_version") == [(1,)]
+    assert await migrate(unprepared.url) == 2
+    assert unprepared.execute("SELECT number FROM schema_version ORDER BY number") == [(1,), (2,)]
     async with open_ledger(unprepared.url) as ledger:
-        assert await ledger.schema_version() == 1
+        assert await ledger.schema_version() == 2
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,19 @@ async def test_the_schema_is_made_once_however_many_ask(unprepared):
     [
         (None, "no ledger yet: run `hoptrio ledger migrate`"),
         (0, "no ledger yet: run `hoptrio ledger migrate`"),
-        (2, "schema is 2, and this version of hoptrio knows 1 at most"),
+        (1, "schema is 1, not yet 2: run `hoptrio ledger migrate`"),
+        (3, "schema is 3, and this version of hoptrio knows 2 at most"),
     ],
 )
 async def test_another_schema_is_told_and_left_alone(unprepared, found, told):
     if found is not None:
         await migrate(unprepared.url)
+        unprepared.execute("DELETE FROM schema_version WHERE number < 2")
         unprepared.execute("UPDATE schema_version SET number = %s", found)
     with pytest.raises(LedgerUnavailable, match=told):
         async with open_ledger(unprepared.url):
             pass
-    if found == 2:
+    if found == 3:
         with pytest.raises(LedgerUnavailable, match=told):
             await migrate(unprepared.url)
 
