@@ -25,6 +25,23 @@ UNDISPATCHED = "a 402, 429 or ledger's 503 never reached the provider"
 ANSWER = "the answer is what the contract says"
 KEPT = "what a process settled or journalled is in the ledger in the end"
 QUIET = "in the end nothing is open, held, busy or waiting"
+NAMES = {
+    BALANCE,
+    AGREES,
+    ONCE,
+    STREAMS,
+    BUDGET,
+    REFUSED,
+    AMOUNT,
+    LIVE,
+    ORPHAN,
+    SETTLED,
+    DISPATCH,
+    UNDISPATCHED,
+    ANSWER,
+    KEPT,
+    QUIET,
+}
 
 
 class Broken(AssertionError):

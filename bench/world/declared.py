@@ -73,8 +73,9 @@ def bounds(prompt: Prompt, sent: bytes) -> Bounds:
     return Bounds(min(INPUT_TOKENS_MAX, len(sent) + _MARGIN_TOKENS), output * choices)
 
 
-def completes(prompt: Prompt, script: Script, *, said: bool = True) -> bool:
-    """Whether what the provider sends makes its answer complete; `said` = it was not interrupted."""
+def completes(prompt: Prompt, script: Script, *, said: bool = True, died: bool = False) -> bool:
+    """Whether what the provider sends makes its answer complete; `said` = it was not interrupted, `died` = its
+    connection may have ended on its own."""
     kind, when = script.fail.kind, _moment(prompt, script)
     if "gzip-unlabelled" in script.wire:
         return False
@@ -93,7 +94,8 @@ def completes(prompt: Prompt, script: Script, *, said: bool = True) -> bool:
         unsaid = not said or (kind == "stray-error" and script.after in ("cut", "reset"))
         return when == "done" and (prompt.protocol is not Protocol.GEMINI or unsaid)
     # The end of a body that only the close delimits is clean however it comes (a memory stream knows no reset).
-    clean = kind == "end" or ("close" in script.wire and kind in ("cut", "reset", "inside"))
+    closing = ("cut", "reset", "inside", "silence", "comments", "pings") if died else ("cut", "reset", "inside")
+    clean = kind == "end" or ("close" in script.wire and kind in closing)
     if clean and prompt.protocol is Protocol.CHAT:
         return when in ("end", "done")
     return kind in _ENDINGS and when == "done"

@@ -73,7 +73,7 @@ def _complete(history: History, performances: list[Performance]) -> Iterator[str
         yield f"captured by {record.evidence} and yet {record.reason}"
     last = performances[-1]
     usage = declared.usage(last.prompt, last.script)
-    if usage is None or not declared.completes(last.prompt, last.script, said=_said(history)):
+    if usage is None or not declared.completes(last.prompt, last.script, said=_said(history), died=True):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
     bounds = declared.bounds(last.prompt, last.seen.body)

@@ -58,6 +58,8 @@ _CHOOSES_UP = 0.1
 ORPHANS_S = 30.0
 #: In the end: the longest stream and its telling, and then the orphans of what died last.
 _LAST_STREAM_S = 2000.0
+#: A provider that pauses (700 s at most) notices only then that its client is gone.
+_PROVIDER_NOTICES_S = 1000.0
 _LINES_KEPT = 25
 #: What a process says when its journal cannot be written: only the world's own disks say so.
 _ON_FULL_DISKS = "the journal cannot be written"
@@ -214,7 +216,9 @@ class World(Observer):
             each.shut_down()
         while any(each.workers for each in self._machines):  # noqa: ASYNC110 - in virtual time a poll costs nothing
             await trio.sleep(0.5)
-        await trio.sleep(1)
+        with trio.move_on_after(_PROVIDER_NOTICES_S):
+            while self.network.connections:  # noqa: ASYNC110
+                await trio.sleep(5)
         left = self.network.connections
         self._checks.that(checks.QUIET, not left, f"{left} provider connections are left")
         files = [name for each in self._machines if each.disk for name in (*each.disk.files, *each.disk.aside)]

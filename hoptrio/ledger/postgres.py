@@ -12,7 +12,7 @@ transaction is certain.
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -65,7 +65,7 @@ class PostgresStore:
 
         Raises StoreUnavailable; ValueError for a URL that is none.
         """
-        self._dsn = conninfo(url, statement_s=limits.POSTGRES_STATEMENT_S)
+        self._dsn = conninfo(url, statement_s=limits.POSTGRES_STATEMENT_S, by_index=True)
         self._reading_dsn = conninfo(url, statement_s=limits.POSTGRES_SCAN_S)
         self._writing: Session | None = None
         #: The transaction whose commit was not answered.
@@ -87,7 +87,8 @@ class PostgresStore:
             committing = True
             batch.save()
         except psycopg.Error as error:
-            uncertain = committing and session.closed
+            # A server that is told to stop says so (57P) before it hangs up.
+            uncertain = committing and (session.closed or (error.sqlstate or "57P").startswith("57P"))
             self._drop(batch.id if uncertain else None)
             raise unavailable(error, uncertain=uncertain) from error
         except BaseException:
@@ -121,10 +122,14 @@ class PostgresStore:
         session.answer_s = limits.POSTGRES_SCAN_S if scan else limits.POSTGRES_ANSWER_S
         with reading(session):
             yield session
-        if self._closed or len(self._idle) >= limits.POSTGRES_READERS:
-            session.close()
-        else:
-            self._idle.append(session)
+        self._idle.append(session)
+        self._trim()
+
+    def _trim(self) -> None:
+        """Close what is too much, in whichever thread finds it so."""
+        while len(self._idle) > (0 if self._closed else limits.POSTGRES_READERS):
+            with suppress(IndexError):  # Another thread took the last one.
+                self._idle.popleft().close()
 
     def _kept(self) -> Session | None:
         while self._idle:
@@ -249,8 +254,9 @@ class PostgresStore:
     def close(self) -> None:
         """Close the sessions; one that still reads is closed when it is done."""
         self._closed = True
-        for session in (*self._idle, *([self._writing] if self._writing else [])):
-            session.close()
+        self._trim()
+        if self._writing is not None:
+            self._writing.close()
 
 
 def _rows(session: Session, sql: str) -> Iterator[Any]:

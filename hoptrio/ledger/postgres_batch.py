@@ -15,10 +15,14 @@ secrets, provider-side ids) is written in the order of its text.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+from msgspec.structs import asdict
+
 from hoptrio import limits
-from hoptrio.ledger.model import Account, ApiKey, Hold, HoldRow, HoldState, RequestRecord, Resolution
+from hoptrio.ledger.model import Hold, HoldState, Resolution
 from hoptrio.ledger.operations import (
     CreateAccount,
     CreateKey,
@@ -39,18 +43,21 @@ from hoptrio.ledger.sql_rows import (
     hold_of,
     key_of,
     record_of,
-    request_row,
-    text_of,
     texts_of,
 )
 from hoptrio.ledger.store import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from hoptrio.ledger.model import ApiKey, RequestRecord
     from hoptrio.ledger.postgres_session import Session
 
 __all__ = ["Batch", "provider_key"]
+
+_encode = msgspec.json.Encoder().encode
+#: The escape of NUL in JSON, which PostgreSQL does not take in any text: an odd number of backslashes begins it.
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 # Sets are asked for as arrays: ``= ANY(ARRAY(SELECT ...))`` is looked up in the index, whatever the planner believes.
 _LOCK = f"""
@@ -104,24 +111,26 @@ _PURGE_IDS = "DELETE FROM provider_ids WHERE id = ANY(%s::text[]) AND request_id
 
 
 class _Table(NamedTuple):
-    """Columns as ``name type``, the first being the key, and what to do with rows in these."""
+    """A table and columns of it as ``name type``, the first being the key. Rows come as one JSON array of objects with
+    the columns' names, which is a tenth of the work of an array for each column (measured: 256 holds 0.7 ms, not 7); a
+    list in it becomes the JSON text that its column keeps."""
 
     name: str
     columns: str
 
     def _parts(self) -> tuple[list[str], str]:
-        names, types = zip(*(column.split() for column in self.columns.split(", ")), strict=True)
-        arrays = ", ".join(f"%s::{kind}[]" for kind in types)
-        return list(names), f"unnest({arrays})"
+        return [
+            column.split()[0] for column in self.columns.split(", ")
+        ], f"json_to_recordset(%s::json) AS v ({self.columns})"
 
     def insert(self, conflict: str = "") -> str:
         names, source = self._parts()
-        return f"INSERT INTO {self.name} ({', '.join(names)}) SELECT * FROM {source} {conflict}"
+        columns = ", ".join(names)
+        return f"INSERT INTO {self.name} ({columns}) SELECT {columns} FROM {source} {conflict}"
 
     def update(self) -> str:
         names, source = self._parts()
         changes = ", ".join(f"{name} = v.{name}" for name in names[1:])
-        source = f"{source} AS v ({', '.join(names)})"
         return f"UPDATE {self.name} t SET {changes} FROM {source} WHERE t.{names[0]} = v.{names[0]}"
 
 
@@ -234,69 +243,70 @@ class Batch(Rows):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write what changed and commit. Raises psycopg.Error; whether it happened is certain unless the session is
-        closed by it."""
+        """Write what changed and commit. Raises psycopg.Error; nothing is written then, unless the session itself
+        ended: that may have been behind the commit."""
         with self._session.pipeline():
             self._save_accounts()
             self._save_keys()
             self._save_holds()
-            entries = [
-                (e.at_ms, e.account_id, e.kind.value, e.amount_nanos, e.memo_nanos, e.hold_id, e.why, e.ref)
-                for e in self.entries
-            ]
-            self._write(_ADD_ENTRIES, entries)
+            self._write(_ADD_ENTRIES, self.entries)
             self._session.execute("COMMIT")
 
-    def _write(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        if columns := [plain(column) for column in zip(*rows, strict=True)]:
-            self._session.execute(sql, columns)
+    def _write(self, sql: str, rows: Sequence[Any]) -> None:
+        if rows:
+            self._session.execute(sql, (_json(rows),))
 
     def _save_accounts(self) -> None:
         before = self._before[0]
         made = [account for account in self.accounts.values() if account.id not in before]
-        self._write(_ADD_ACCOUNTS, map(_account_row, sorted(made, key=lambda account: account.name)))
-        changed = (a for a in self.accounts.values() if before.get(a.id, a) is not a)
-        self._write(_SET_ACCOUNTS, [(a.id, a.balance_nanos, a.held_nanos, a.disabled) for a in changed])
+        self._write(_ADD_ACCOUNTS, sorted(made, key=lambda account: account.name))
+        self._write(_SET_ACCOUNTS, [a for a in self.accounts.values() if before.get(a.id, a) is not a])
 
     def _save_keys(self) -> None:
         _, keys, spent, _ = self._before
         hashes = {key_id: secret_hash for secret_hash, key_id in self.key_hashes.items()}
-        made = [key for key in self.keys.values() if key.id not in keys]
-        rows = [_key_row(key, hashes[key.id], *self.key_spent.get(key.id, ("", 0))) for key in made]
-        self._write(_ADD_KEYS, sorted(rows, key=lambda row: row[2]))
+        made = [self._key_row(key) for key in self.keys.values() if key.id not in keys]
+        made = [{**row, "secret_hash": hashes[row["id"]]} for row in made]
+        self._write(_ADD_KEYS, sorted(made, key=lambda row: row["secret_hash"]))
         changed = [
-            (key.id, key.revoked, *self.key_spent.get(key.id, ("", 0)))
+            self._key_row(key)
             for key in self.keys.values()
             if key.id in keys and (key is not keys[key.id] or self.key_spent.get(key.id) != spent.get(key.id))
         ]
         self._write(_SET_KEYS, changed)
+
+    def _key_row(self, key: ApiKey) -> dict[str, Any]:
+        period, spent_nanos = self.key_spent.get(key.id, ("", 0))
+        return {**asdict(key), "account_id": key.account.id, "spent_period": period, "spent_nanos": spent_nanos}
 
     def _save_holds(self) -> None:
         """The holds, and the records of requests: a record is a hold's, or a note of a request that held nothing."""
         before = self._before[3]
         made = [hold for hold in self.holds.values() if hold.id not in before]
         changed = [hold for hold in self.holds.values() if before.get(hold.id, hold) is not hold]
-        self._write(_ADD_HOLDS, map(_hold_row, made))
-        self._write(
-            _SET_HOLDS,
-            [(h.id, h.state.value, h.reason, h.charge_nanos, h.late, h.resolved_at_ms) for h in changed],
-        )
+        self._write(_ADD_HOLDS, made)
+        self._write(_SET_HOLDS, changed)
         placed = [self.requests[hold.request_id] for hold in made]
-        self._write(_ADD_REQUESTS, map(_request_row, placed))
+        self._write(_ADD_REQUESTS, placed)
         settled = [record for hold in changed if (record := self.requests.get(hold.request_id)) is not None]
-        self._write(_SET_REQUESTS, map(_settled_row, settled))
+        self._write(_SET_REQUESTS, settled)
         held = {hold.request_id for hold in self.holds.values()}
-        notes = (record for record in self.requests.values() if record.id not in held)
-        self._write(_ADD_NOTES, sorted(map(_request_row, notes)))
+        notes = [record for record in self.requests.values() if record.id not in held]
+        self._write(_ADD_NOTES, sorted(notes, key=lambda record: record.id))
         self._save_provider_ids(placed + settled)
 
     def _save_provider_ids(self, records: Sequence[RequestRecord]) -> None:
         rows = [
-            (provider_key(each), record.id, record.account_id, record.channel)
+            {
+                "id": provider_key(each),
+                "request_id": record.id,
+                "account_id": record.account_id,
+                "channel": record.channel,
+            }
             for record in records
             for each in record.provider_ids
         ]
-        self._write(_ADD_PROVIDER_IDS, sorted(rows, key=lambda row: row[0]))
+        self._write(_ADD_PROVIDER_IDS, sorted(rows, key=lambda row: row["id"] or ""))
 
 
 #: Each read, and which of the wanted ids it is for.
@@ -350,72 +360,6 @@ def provider_key(provider_id: str) -> str:
     return f"sha256:{hashlib.sha256(provider_id.encode()).hexdigest()}"
 
 
-def _account_row(account: Account) -> tuple[Any, ...]:
-    return (
-        account.id,
-        account.name,
-        account.balance_nanos,
-        account.held_nanos,
-        account.disabled,
-        account.created_at_ms,
-    )
-
-
-def _key_row(key: ApiKey, secret_hash: str, period: str, spent_nanos: int) -> tuple[Any, ...]:
-    return (
-        key.id,
-        key.account.id,
-        secret_hash,
-        key.contract,
-        key.max_streams,
-        key.rpm,
-        key.budget_nanos,
-        key.budget_per,
-        key.expires_at_ms,
-        text_of(key.models),
-        key.revoked,
-        key.created_at_ms,
-        period,
-        spent_nanos,
-    )
-
-
-def _hold_row(hold: HoldRow) -> tuple[Any, ...]:
-    return (
-        hold.id,
-        hold.request_id,
-        hold.account_id,
-        hold.key_id,
-        hold.amount_nanos,
-        hold.prices,
-        hold.owner,
-        hold.supplier,
-        hold.revenue_share_nanos,
-        hold.state.value,
-        hold.reason,
-        hold.charge_nanos,
-        hold.late,
-        hold.created_at_ms,
-        hold.resolved_at_ms,
-    )
-
-
-def _request_row(record: RequestRecord) -> tuple[Any, ...]:
-    return request_row(record, record.account_id, record.state, record.hold_nanos)
-
-
-def _settled_row(record: RequestRecord) -> tuple[Any, ...]:
-    return (
-        record.id,
-        record.channel,
-        record.state,
-        record.reason,
-        record.evidence,
-        record.usage,
-        record.raw_usage,
-        record.charge_nanos,
-        text_of(record.flags),
-        record.attempts,
-        text_of(record.timeline),
-        text_of(record.provider_ids),
-    )
+def _json(rows: Sequence[Any]) -> str:
+    text = _encode(rows).decode()
+    return _NUL.sub("\\1\N{REPLACEMENT CHARACTER}", text) if "\\u0000" in text else text

@@ -64,8 +64,12 @@ class Session(psycopg.Connection[TupleRow]):
         return bool(poll.poll(0))
 
 
-def conninfo(url: str, *, statement_s: float) -> str:
+def conninfo(url: str, *, statement_s: float, by_index: bool = False) -> str:
     """`url` with our bounds added; the operator's own parameters win where they are no bounds of ours.
+
+    `by_index`: whatever the planner believes of a table's size, rows are looked up and the table is not read. A plan
+    for arrays of any length is made once, and on a table that was empty then it would compare every row to every
+    element ever after (measured: 290 ms instead of 3 for 256 captures over 5,000 holds).
 
     Raises ValueError, without any part of the URL: it may hold a password.
     """
@@ -79,6 +83,8 @@ def conninfo(url: str, *, statement_s: float) -> str:
         "idle_in_transaction_session_timeout": max(limits.POSTGRES_IDLE_S, statement_s),
     }
     options = [str(given.pop("options", "")), *(f"-c {name}={value * 1000:.0f}" for name, value in settings.items())]
+    if by_index:
+        options.append("-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off")
     defaults: dict[str, Any] = {
         "application_name": "hoptrio",
         "client_encoding": "utf8",

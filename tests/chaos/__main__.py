@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tests.chaos import kills, trial
+from tests.chaos.doomed import POINTS
+from tests.support.postgres import running_server as postgres_server
 
 
 @click.command()
@@ -22,10 +24,11 @@ from tests.chaos import kills, trial
 @click.option("--at-once", default=150, show_default=True)
 @click.option("--kills", "kill_rounds", default=10, show_default=True)
 @click.option("--seed", default=1, show_default=True)
-def main(streams: int, at_once: int, kill_rounds: int, seed: int) -> None:
-    """Send a crowd through a real gateway and look at everything; then kill one under a crowd, again and again."""
+@click.option("--postgres", is_flag=True, help="The kills on PostgreSQL, which is killed as well, and two nodes.")
+def main(streams: int, at_once: int, kill_rounds: int, seed: int, postgres: bool) -> None:
+    """Send a crowd through a real gateway and look at everything; then kill processes under one, again and again."""
     calm = streams == 0 or _crowd(streams, at_once, seed)
-    alive = kill_rounds == 0 or trio.run(_kills, kill_rounds, seed)
+    alive = kill_rounds == 0 or trio.run(_kills, kill_rounds, seed, postgres)
     sys.exit(not (calm and alive))
 
 
@@ -47,21 +50,37 @@ def _crowd(streams: int, at_once: int, seed: int) -> bool:
     return all(holds for _, holds, _ in lines)
 
 
-async def _kills(count: int, seed: int) -> bool:
-    table = Table("killed after", "open holds", "resolved within", "captured", "released", "faults")
-    faults = []
-    with tempfile.TemporaryDirectory(prefix="hoptrio-kills-") as directory:
-        async with aclosing(kills.rounds(Path(directory), seed=seed, count=count)) as lives:
-            async for life in lives:
-                counts = (str(life.audit[name]) for name in ("captured", "released"))
-                moments = (f"{life.killed_after_s:.2f} s", str(life.open_holds), f"{life.resolved_s:.1f} s")
-                table.add_row(*moments, *counts, str(len(life.faults)))
-                faults += life.faults
-    console = Console()
-    console.print(table)
-    for fault in faults[:50]:
-        console.print(fault, markup=False)
-    return not faults
+async def _kills(count: int, seed: int, postgres: bool) -> bool:
+    """Rounds of `kills`; True if nothing was wrong after any."""
+    deaths: list[kills.Round] = []
+    with ExitStack() as stack:
+        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-kills-"))
+        database = stack.enter_context(postgres_server()) if postgres else None
+        progress = stack.enter_context(Progress())
+        bar = progress.add_task("deaths", total=count)
+        async with aclosing(kills.rounds(Path(directory), seed=seed, count=count, database=database)) as lives:
+            async for death in lives:
+                deaths.append(death)
+                progress.advance(bar)
+                for fault in death.faults:
+                    progress.console.print(f"{death.victim} {death.point}: {fault}", markup=False)
+    _show_deaths(deaths)
+    return not any(death.faults for death in deaths)
+
+
+def _show_deaths(deaths: list[kills.Round]) -> None:
+    table = Table("point", "victim", "rounds", "died", "open holds", "resolved within", "faults")
+    for fate in sorted({(death.point, death.victim) for death in deaths}, key=lambda fate: POINTS.index(fate[0])):
+        these = [death for death in deaths if (death.point, death.victim) == fate]
+        table.add_row(
+            *fate,
+            str(len(these)),
+            str(sum(death.died for death in these)),
+            str(sum(death.open_holds for death in these)),
+            f"{max(death.resolved_s for death in these):.1f} s",
+            str(sum(len(death.faults) for death in these)),
+        )
+    Console().print(table)
 
 
 def verdicts(report: trial.Report) -> list[tuple[str, bool, str]]:

@@ -66,8 +66,10 @@ class Report:
     exit_status: int | None = None
 
 
-async def deploy(directory: Path, provider: str) -> tuple[Deployment, dict[str, str]]:
+async def deploy(directory: Path, provider: str, *, url: str | None = None) -> tuple[Deployment, dict[str, str]]:
     """A deployment with an account and a key for each contract of the crowd; the keys' secrets by contract.
+
+    `url` is its ledger's; by default a file of its own.
 
     Deadlines are short, or a provider that hangs would hang the trial; "patient" waits for the stall clock (10 s).
     """
@@ -80,9 +82,10 @@ async def deploy(directory: Path, provider: str) -> tuple[Deployment, dict[str, 
     config["server"] |= {"contract": "hoptrio-now", "shutdown_grace_seconds": 5}
     config["models"][MODEL]["stall_seconds"] = 10
     config["channels"]["simulated"]["max_streams"] = 2_000
+    config["ledger"]["url"] = url or config["ledger"]["url"]
     deployment = Deployment(directory, config)
     secrets = {}
-    async with open_ledger(f"sqlite:///{deployment.database}") as ledger:
+    async with open_ledger(deployment.url) as ledger:
         for name in KEYS:
             await ledger.create_account(name, DEPOSIT * NANOS)
             secrets[name] = (await ledger.create_key(name, contract=f"{name}-now"))[1]

@@ -452,3 +452,21 @@ def test_a_ledger_is_wherever_libpq_finds_it(url):
     built = build({"ledger": {"url": url}})
     assert built.ledger.url == url
     assert built.warnings == ()
+
+
+def test_a_ledger_on_postgresql_has_its_journal_beside_the_config(tmp_path: Path) -> None:
+    def journal(**ledger: str) -> str:
+        return build({**RAW, "ledger": ledger}, environ={}, directory=tmp_path).ledger.journal
+
+    assert journal() == ""
+    assert journal(url="postgresql://user@host/db") == str(tmp_path / "hoptrio-journal")
+    assert journal(url="postgresql://user@host/db", journal="/var/lib/j") == "/var/lib/j"
+    assert journal(journal="j") == str(tmp_path / "j")
+    assert not list(tmp_path.iterdir()), "it is made by the gateway"
+
+
+def test_a_journal_that_cannot_be_a_directory_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for journal in ("file", "file/below"):
+        with pytest.raises(ConfigError, match="file is not a directory"):
+            build({**RAW, "ledger": {"journal": journal}}, environ={}, directory=tmp_path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["Deployment", "Server", "as_records", "as_toml", "config_for", "served"]
 
@@ -90,8 +90,14 @@ class Deployment:
 
     @property
     def database(self) -> Path:
-        """The ledger."""
+        """The ledger, if it is a file."""
         return self.directory / "hoptrio.db"
+
+    @property
+    def url(self) -> str:
+        """The ledger's URL, wherever one stands."""
+        url = str(self.config["ledger"]["url"])
+        return f"sqlite:///{self.database}" if url.startswith("sqlite:") else url
 
     def command(self, *arguments: str, check: bool = True) -> Any:
         """Run a command of the command line with ``--json``; what it printed."""
@@ -132,13 +138,21 @@ def as_records(deployment: Deployment) -> dict[str, dict[str, Any]]:
 class Server:
     """A running `hoptrio serve`. Its log is in `log`, complete once it has ended."""
 
-    def __init__(self, argv: list[str], directory: Path, *, preexec: Any = None) -> None:
+    def __init__(
+        self,
+        argv: list[str],
+        directory: Path,
+        *,
+        preexec: Any = None,
+        module: str = "hoptrio",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log_path = directory / "log"
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [*HOPTRIO, *argv],
+                [sys.executable, "-m", module, *argv],
                 cwd=directory,
-                env=_environment(),
+                env=_environment() | (environment or {}),
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.shelf_memory import MemoryShelf
 
 #: One price for all: a millionth of the unit per input token, two per output token.
 PRICES = {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100}
@@ -164,10 +166,13 @@ async def gateway(
     contract: str = "hoptrio",
     deposit: str = "1000",
     now_ms: Callable[[], int] = wall_ms,
+    store: MemoryStore | None = None,
+    shelf: MemoryShelf | None = None,
 ) -> AsyncIterator[Harness]:
-    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`."""
+    """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; with a `shelf`
+    its settlements are journalled."""
     built = build(config or settings())
-    async with memory_ledger(now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
+    async with memory_ledger(store, shelf=shelf, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
         async with Upstream(provider.connect) as upstream:

@@ -14,9 +14,10 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 import psutil
@@ -24,7 +25,10 @@ import psycopg
 
 from hoptrio.ledger.postgres_schema import migrate
 
-__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "server"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "running_server", "server"]
 
 _FAST = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 _numbers = itertools.count(1)
@@ -76,9 +80,10 @@ class Server:
 
     def shut_down_at_once(self) -> None:
         """An immediate shutdown: every session is cut off, nothing is written any more."""
-        processes = self.processes()
-        processes[0].send_signal(signal.SIGQUIT)
-        psutil.wait_procs(processes, timeout=10)
+        with suppress(psutil.NoSuchProcess):
+            processes = self.processes()
+            processes[0].send_signal(signal.SIGQUIT)
+            psutil.wait_procs(processes, timeout=10)
 
     def restart(self) -> None:
         """Start it again after it ended, and wait until it has recovered."""
@@ -176,3 +181,14 @@ def _execute(url: str, sql: str) -> None:
 def _url(server_url: str, name: str) -> str:
     """The server's URL with another database; the parameters stay."""
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{name}"))
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A server with the schema of a ledger, as an operator's: for those who kill it."""
+    server = Server("")
+    try:
+        migrate(server.url)
+        yield server
+    finally:
+        server.close()

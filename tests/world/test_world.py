@@ -1,43 +1,64 @@
-"""The simulated world in the suite: a few thousand streams, that a seed means the same each time, and that the world
-notices what it is there for: each fault of the product that could move money wrongly is put in, one at a time.
+"""The simulated world in the suite: a few thousand streams, and that a seed means the same each time.
 
-A seed that fails here is met again by the command that the failure prints.
+A seed that fails here is met again by the command that the failure prints; more of them: ``python -m bench.world``.
 """
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from bench.world import checks, declared
+from bench.world import checks, declared, draw
 from bench.world.campaign import WORLD_STREAMS, Failure, Part, live, parts, total
 from bench.world.checks import Broken
+from bench.world.invariants import events
 from bench.world.world import World, run
+from hoptrio.protocols.events import Protocol
+from hoptrio.simulator.prompt import read_prompt
+from hoptrio.simulator.script import parse_directive
 
 ROOT = Path(__file__).resolve().parents[2]
+SEEDS = range(2, 8)
+#: By the beginnings of their names.
+FAULTS = (
+    "worker killed",
+    "node killed",
+    "node lost power",
+    "node cut off",
+    "crash loop",
+    "rolling restart",
+    "drain",
+    "disk full",
+    "database locked",
+    "database away",
+    "database losing answers",
+    "hold released by hand",
+)
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@cache
+def lived(seed):
+    return run(seed, 500)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_invariant_holds(seed):
-    summary = run(seed, 500)
+    summary = lived(seed)
     assert summary.streams == 500
     assert summary.settlements["captured"] > 20
-    assert sum(summary.faults.values()) > 10
-    assert summary.checks.keys() >= {checks.BALANCE, checks.ONCE, checks.AMOUNT, checks.SETTLED, checks.KEPT}
+    assert sum(summary.faults.values()) > 5
 
 
-def test_the_seeds_of_the_suite_meet_every_kind_of_fault_and_look_at_every_invariant():
-    added = total([run(seed, 400) for seed in range(21, 25)])
-    kinds = ("worker killed", "node lost power", "node killed", "node cut off", "rolling restart", "drain")
-    kinds += ("database locked", "database away", "database losing answers", "hold released by hand")
-    for kind in kinds:
-        assert any(name.startswith(kind) for name in added.faults), kind
-    names = {value for name, value in vars(checks).items() if name.isupper()}
-    assert added.checks.keys() >= names
-    assert any(outcome.startswith("released late") for outcome in added.settlements)
+def test_these_seeds_meet_every_kind_of_fault_and_look_at_every_invariant():
+    added = total([lived(seed) for seed in SEEDS])
+    assert [kind for kind in FAULTS if not any(name.startswith(kind) for name in added.faults)] == []
+    assert added.checks.keys() == checks.NAMES
+    assert {outcome.partition(":")[0] for outcome in added.settlements} == {"captured", "released", "released late"}
 
 
 def test_a_seed_gives_the_same_world_in_every_process():
@@ -90,3 +111,43 @@ def test_an_end_before_its_settlement_is_noticed(monkeypatch):
     monkeypatch.setattr(World, "hold_answered", forgetful)
     with pytest.raises(Broken, match=r"before its settlement|not resolved"):
         run(1, 200)
+
+
+# -- what it is made of -----------------------------------------------------------------------------------------------
+
+
+def test_plans_are_drawn_over_all_protocols_fates_and_failures():
+    rng = random.Random(0)
+    plans = [draw.plan(rng, number, 9) for number in range(5000)]
+    assert {plan.kind for plan in plans} == set(draw.KINDS)
+    assert {plan.fate for plan in plans} == set(draw.FATES)
+    failures = {parse_directive(plan.directive).fail.kind for plan in plans}
+    assert failures >= {"none", "status", "no-head", "close", "not-http", "html", "json-error", "empty", "error"}
+    assert failures >= {"failed", "failed-usage", "stray-error", "cut", "reset", "inside", "end", "silence", "comments"}
+    assert failures >= {"pings", "no-terminal", "no-finish"}
+
+
+PRICES = {"input": 1_000_000, "cached_input": 100_000, "cache_write": 2_000_000, "output": 3_000_000}
+
+
+def test_the_declared_cost_follows_the_script_and_not_the_wire():
+    prompt = read_prompt(Protocol.RESPONSES, "/responses", {}, b'{"input": "x", "stream": true}')
+    script = parse_directive("events=3 input=20 cached=5 cache_write=2")
+    usage = declared.usage(prompt, script)
+    assert usage == declared.Usage(13, 5, 2, 3)
+    assert usage.cost(PRICES, declared.Bounds(100, 100)) == 13 + 4 + 9 + 1
+
+
+def test_of_too_much_the_dearest_is_charged_and_a_hold_is_all_at_the_dearest():
+    usage = declared.Usage(13, 5, 2, 3)
+    assert usage.cost(PRICES, declared.Bounds(4, 2)) == 2 * 2 + 2 * 1 + 2 * 3
+    assert declared.Bounds(4, 2).cost(PRICES) == 4 * 2 + 2 * 3
+    sent = b'{"contents": [], "generationConfig": {"candidateCount": 2, "maxOutputTokens": 7}}'
+    prompt = read_prompt(Protocol.GEMINI, "/models/m:generateContent", {}, sent)
+    assert declared.bounds(prompt, sent) == declared.Bounds(len(sent) + 64, 14)
+
+
+def test_the_clients_parser_follows_the_standard():
+    body = b"\xef\xbb\xbf: comment\r\nid: 1\r\ndata: a\r\ndata:b\r\n\r\n\revent: x\rdata: c\r\rdata: d"
+    assert events(body, ended=False) == [b"a\nb", b"c"]
+    assert events(body, ended=True) == [b"a\nb", b"c", b"d"]
