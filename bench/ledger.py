@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.postgres import running_server
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.model import ApiKey, Hold, RequestRecord, Resolution
 
@@ -69,9 +71,9 @@ class Tally:
 # -- hoptrio ---------------------------------------------------------------------------------------------------------
 
 
-async def measure_hoptrio(engine: str, url: str, callers: int) -> Row:
+async def measure_hoptrio(driver: Driver, url: str, callers: int) -> Row:
     """`callers` tasks before one ledger."""
-    async with open_ledger(url, owner="bench") as ledger:
+    async with open_ledger(url, owner="bench", journal=driver.journal) as ledger:
         name = f"bench-{time.time_ns()}"
         await ledger.create_account(name, DEPOSIT_NANOS)
         key, _ = await ledger.create_key(name)
@@ -90,7 +92,7 @@ async def measure_hoptrio(engine: str, url: str, callers: int) -> Row:
         async with trio.open_nursery() as nursery:
             for caller in range(callers):
                 nursery.start_soon(call, caller)
-        return tally.row(engine, "hoptrio", callers)
+        return tally.row(driver.engine, "hoptrio", callers)
 
 
 def _hold(key: ApiKey, name: str) -> Hold:
@@ -145,6 +147,8 @@ class Driver(NamedTuple):
     mark: str
     lock: str
     true: str
+    #: Where hoptrio's journal lies; on SQLite it has none by default.
+    journal: Path | None
 
     def statements(self, templates: tuple[str, ...]) -> list[str]:
         """In this database's words."""
@@ -210,14 +214,15 @@ def sqlite_driver(path: Path) -> Driver:
         connection.execute("PRAGMA synchronous = FULL")
         return connection
 
-    return Driver("SQLite", connect, "BEGIN IMMEDIATE", "?", "", "1")
+    return Driver("SQLite", connect, "BEGIN IMMEDIATE", "?", "", "1", None)
 
 
-def postgres_driver(url: str) -> Driver:
+def postgres_driver(url: str, journal: Path) -> Driver:
     """psycopg."""
     import psycopg
 
-    return Driver("PostgreSQL", lambda: psycopg.connect(url, autocommit=True), "BEGIN", "%s", " FOR UPDATE OF a", "1")
+    connect = partial(psycopg.connect, url, autocommit=True)
+    return Driver("PostgreSQL", connect, "BEGIN", "%s", " FOR UPDATE OF a", "true", journal)
 
 
 # -- all of it -------------------------------------------------------------------------------------------------------
@@ -228,10 +233,10 @@ def engines(postgres: str | None) -> Iterator[list[tuple[Driver, str]]]:
     """The drivers and the ledgers' URLs: SQLite in a temporary directory; PostgreSQL there, or at `postgres`."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-bench-")))
-        url = postgres or stack.enter_context(_temporary_postgres(directory / "postgres"))
+        url = postgres or stack.enter_context(running_server()).url
         yield [
             (sqlite_driver(directory / "ledger.db"), f"sqlite:///{directory}/ledger.db"),
-            (postgres_driver(url), url),
+            (postgres_driver(url, directory / "journal"), url),
         ]
 
 
@@ -241,7 +246,7 @@ async def measure(chosen: list[tuple[Driver, str]], progress: Progress) -> list[
     rows = []
     for driver, url in chosen:
         for callers in CALLERS:
-            rows.append(await measure_hoptrio(driver.engine, url, callers))
+            rows.append(await measure_hoptrio(driver, url, callers))
             progress.advance(bar)
             rows.append(await measure_plain(driver, url, callers))
             progress.advance(bar)

