@@ -36,7 +36,7 @@ class PostgresServer:
         self._server.cleanup_mode = "delete"
         self._server.ensure_pgdata_inited()
         with Path(self._server.pgdata, "postgresql.conf").open("a") as file:
-            file.write(f"max_connections = 200\nrecovery_init_sync_method = syncfs\n{settings}")
+            file.write(f"max_connections = 400\nrecovery_init_sync_method = syncfs\n{settings}")
         self._server.start()
 
     @property

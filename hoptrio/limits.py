@@ -110,6 +110,28 @@ QUOTE_TOOLS_TOKENS = 600
 #: protocol has a field for it. Agentic searches make 5 to 20.
 HOSTED_CALLS_MAX = 32
 
+# -- admission: channels in trouble, and attempts -------------------------------------------------------------------
+
+#: Failures in a row, without a success between them, that close a channel.
+FAILURES_IN_A_ROW = 3
+#: A cool-down; it doubles from the one to the other while trials fail. A channel is doubted for the shortest.
+COOLDOWN_MIN_S = 5.0
+COOLDOWN_MAX_S = 300.0
+#: A provider's Retry-After is honoured this far; a quota of the day is asked about again after an hour.
+COOLDOWN_ASKED_MAX_S = 3600.0
+#: The stream that tries a channel is heard of by then, or another may try: the process may have died.
+TRIAL_S = 60.0
+#: Trouble that nobody has touched for so long is forgotten.
+TROUBLE_KEPT_S = 600.0
+#: The shared state of health: 128 buckets of 8, for channels and models that are in trouble at one time.
+HEALTH_BUCKETS = 128
+HEALTH_BUCKET_SLOTS = 8
+#: Its lock is held for microseconds; a process that was stopped with it must not stop the others.
+HEALTH_LOCK_S = 0.005
+#: Opening events kept back while another attempt is possible. `response.created` repeats instructions and tools, in
+#: hundreds of KiB; beyond this they are written, and there is no other attempt.
+OPENING_BYTES_MAX = 1 * MIB
+
 # -- upstream --------------------------------------------------------------------------------------------------------
 
 #: DNS, TCP and TLS together.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from bench.world import checks
 from hoptrio.errors import HoptrioError
 from hoptrio.ledger.model import Hold, HoldRefused, Placed, Resolution, Resolved
@@ -210,12 +212,17 @@ class Books:
             return ()
         asked = operation.capture_nanos if isinstance(operation, Resolution) else None
         due = None if asked is None else min(asked, row.hold.amount_nanos)
+        terms = operation.terms if isinstance(operation, Resolution) else None
+        before = row.hold
+        if terms is not None:
+            row.hold = replace(before, supplier=terms.supplier, revenue_share_nanos=terms.revenue_share_nanos)
         if row.state == "open":
             first = self._first(row, operation, due)
         elif row.state == "released" and row.reason in _BY_OTHERS and not row.late and due is not None:
             first = self._late(row, due)
         else:
             first = False
+            row.hold = before
         self._answered(row, operation)
         got = (answer.first, answer.charge_nanos) if isinstance(answer, Resolved) else answer
         self._tell(

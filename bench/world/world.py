@@ -421,7 +421,9 @@ class World(Observer):
         if row.reason == "orphaned":
             self._swept(row, history)
         stall_s = self.built.catalogue.models[record.model].stall_s if history.contract.stall else None
-        wrong = invariants.money(history, history.resolved_at, stall_s if record.stream else None)
+        # From a journal the gateway's word comes to the ledger when that lets it.
+        said_at = history.resolved_at if history.settled_at is None else history.settled_at
+        wrong = invariants.money(history, said_at, stall_s if record.stream else None)
         self._checks.none(checks.AMOUNT, wrong, history)
 
     def captured_late(self, row: Row) -> None:

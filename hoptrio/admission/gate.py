@@ -10,32 +10,39 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
 from hoptrio.admission.quote import output_limit, quote, refuse_unpriced
-from hoptrio.admission.routing import route
+from hoptrio.admission.routing import Want, refusal
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hoptrio.admission.catalogue import Catalogue, Channel, Model
     from hoptrio.admission.quote import Quote
-    from hoptrio.admission.routing import Load
+    from hoptrio.admission.routing import Router
     from hoptrio.contract import Contract
     from hoptrio.ledger.model import ApiKey
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["Admitted", "admit"]
+__all__ = ["Admitted", "Candidate", "admit"]
+
+
+class Candidate(NamedTuple):
+    """A channel that the call may go to, and the body that will be sent there."""
+
+    channel: Channel
+    body: bytes
+    #: Chat: the provider is asked for usage that the client did not ask for, and it is withheld again.
+    hide_usage: bool
 
 
 class Admitted(NamedTuple):
-    """A call that is worth a hold, the channel it goes to and the body that will be sent there."""
+    """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
+    (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
 
     model: Model
-    channel: Channel
-    body: bytes
+    candidates: tuple[Candidate, ...]
     quote: Quote
-    #: Chat: the provider is asked for usage that the client did not ask for, and it is withheld again.
-    hide_usage: bool
     #: Hosted tools without a price that were dropped from the request.
     dropped_tools: frozenset[str]
 
@@ -47,7 +54,7 @@ def admit(
     *,
     rules: Rules,
     catalogue: Catalogue,
-    load: Load,
+    router: Router,
     owners: Mapping[str, tuple[str, str | None]],
 ) -> Admitted:
     """Judge everything but limits and balance. Raises the first refusal that applies.
@@ -66,8 +73,25 @@ def admit(
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
     dropped_tools = refuse_unpriced(call, model)
-    channel = _route(call, key, catalogue, load, pinned)
-    return _priced(call, rules, model, channel, dropped_tools)
+    want = Want(
+        model=call.model,
+        protocol=call.protocol,
+        stream=call.stream,
+        account=key.account.name,
+        key_id=key.id,
+        certified_only=contract.certified_only,
+        foreign_ids=call.foreign_ids,
+        pinned=pinned,
+    )
+    while True:
+        route = router.route(catalogue, want)
+        if not route.channels:
+            raise refusal(route, call.model)
+        chosen = route.channels if contract.attempts > 1 else route.channels[:1]
+        admitted = _priced(call, rules, model, chosen, dropped_tools)
+        if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
+            return admitted
+        # A stream of another process has begun to try that channel in between, so the next round leaves it out.
 
 
 def _pinned(call: Call, key: ApiKey, owners: Mapping[str, tuple[str, str | None]]) -> str | None:
@@ -91,33 +115,30 @@ def _check_contract(call: Call, contract: Contract) -> None:
         )
 
 
-def _route(call: Call, key: ApiKey, catalogue: Catalogue, load: Load, pinned: str | None) -> Channel:
-    found = route(catalogue, load, call, key, pinned=pinned)
-    if found.channels:
-        return found.channels[0]
-    full = any("limit of streams" in why for _, why in found.excluded)
-    if full:
-        raise errors.ModelUnavailable(
-            f"All channels of the model {call.model!r} are busy.", retryable=True, retry_after_s=1
-        )
-    raise errors.ModelUnavailable(f"No channel offers the model {call.model!r} for this request.")
-
-
-def _priced(call: Call, rules: Rules, model: Model, channel: Channel, dropped_tools: frozenset[str]) -> Admitted:
-    ask_usage = channel.include_usage == "ask" and call.protocol is Protocol.CHAT and call.stream
-    body = rules.encode(
-        call,
-        model=channel.models[call.model],
-        output_limit=output_limit(call, model),
-        ask_usage=ask_usage,
-        drop_unknown=channel.unknown_fields == "drop",
-        drop_tools=dropped_tools,
-    )
+def _priced(
+    call: Call, rules: Rules, model: Model, channels: Sequence[Channel], dropped_tools: frozenset[str]
+) -> Admitted:
+    """The bodies for `channels`, and a quote by the largest. Channels that are told the same share one."""
+    bodies: dict[tuple[str, bool, bool], bytes] = {}
+    candidates = []
+    for channel in channels:
+        ask_usage = channel.include_usage == "ask" and call.protocol is Protocol.CHAT and call.stream
+        told = (channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
+        if told not in bodies:
+            name, _, drop_unknown = told
+            bodies[told] = rules.encode(
+                call,
+                model=name,
+                output_limit=output_limit(call, model),
+                ask_usage=ask_usage,
+                drop_unknown=drop_unknown,
+                drop_tools=dropped_tools,
+            )
+        candidates.append(Candidate(channel, bodies[told], ask_usage and not call.usage_asked))
+    largest = max(map(len, bodies.values()))
     return Admitted(
         model=model,
-        channel=channel,
-        body=body,
-        quote=quote(call, len(body), model, dropped_tools),
-        hide_usage=ask_usage and not call.usage_asked,
+        candidates=tuple(candidates),
+        quote=quote(call, largest, model, dropped_tools),
         dropped_tools=dropped_tools,
     )

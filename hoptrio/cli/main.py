@@ -38,6 +38,7 @@ COMMANDS: dict[str, Lazy] = {
     "serve": Lazy("serve", "Run the gateway."),
     "account": Lazy("account", "Accounts and balances."),
     "key": Lazy("key", "API keys."),
+    "route": Lazy("route", "Who would be asked for a model, in which order, and why not the others."),
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
     "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),

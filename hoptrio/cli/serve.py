@@ -40,18 +40,20 @@ def serve(context: click.Context, workers: int | None) -> None:
 def _serve_alone(config: Config, invocation: Invocation) -> None:
     import trio
 
+    from hoptrio.admission.breaker import Breakers
     from hoptrio.config import load
+    from hoptrio.service.board import SharedBoard, board_path
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
 
+    set_up_logs()
+    breakers = Breakers(SharedBoard.create(board_path(invocation.path)).board)
+
     async def main() -> None:
         async with trio.open_nursery() as nursery:
-            _tell(
-                invocation,
-                await nursery.start(partial(serve_gateway, config, reload=partial(load, invocation.path))),
-            )
+            reload = partial(load, invocation.path)
+            _tell(invocation, await nursery.start(partial(serve_gateway, config, reload=reload, breakers=breakers)))
 
-    set_up_logs()
     trio.run(main)
 
 
@@ -63,21 +65,31 @@ def _tell(invocation: Invocation, urls: Sequence[str]) -> None:
 
 
 def _supervise(invocation: Invocation, workers: int | None) -> int:
+    from hoptrio.admission.breaker import Breakers
+    from hoptrio.service.board import SharedBoard, board_path
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.sockets import listen, url_of
     from hoptrio.service.supervisor import Supervisor
+
+    def reload() -> Settings:
+        settings = _settings(invocation, workers)[0]
+        # What was wrong with a channel may be what was mended.
+        Breakers(shared.board).forget()
+        return settings
 
     set_up_logs()
     settings, config = _settings(invocation, workers)
     address = config.server.listen
     sockets = listen(address.host, address.port)
+    shared = SharedBoard.create(board_path(invocation.path))
     urls = [url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets]
     return Supervisor(
         [sys.executable, "-m", "hoptrio", "worker", "--config", str(invocation.path)],
         sockets,
         settings,
-        reload=lambda: _settings(invocation, workers)[0],
+        reload=reload,
         on_ready=lambda: _tell(invocation, urls),
+        inherited={"--health-fd": shared.fd},
     ).run()
 
 
@@ -96,12 +108,15 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 @click.option("--config-fd", type=int, required=True)
 @click.option("--ready-fd", type=int, required=True)
 @click.option("--life-fd", type=int, required=True)
+@click.option("--health-fd", type=int, required=True)
 @click.pass_obj
-def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, life_fd: int) -> None:
+def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, life_fd: int, health_fd: int) -> None:
     """Serve on inherited sockets; `hoptrio serve` starts this."""
     import trio
 
+    from hoptrio.admission.breaker import Breakers
     from hoptrio.config import parse
+    from hoptrio.service.board import SharedBoard
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
@@ -111,12 +126,13 @@ def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, 
     content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
     os.close(config_fd)
     config = parse(content, invocation.path)
+    breakers = Breakers(SharedBoard.inherit(health_fd).board)
 
     async def main() -> None:
         watch(life_fd)
         async with trio.open_nursery() as nursery:
             listening = inherit(map(int, sockets.split(",")))
-            await nursery.start(partial(serve_gateway, config, sockets=listening))
+            await nursery.start(partial(serve_gateway, config, sockets=listening, breakers=breakers))
             os.write(ready_fd, b"+")
             os.close(ready_fd)
 

@@ -14,7 +14,7 @@ from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
 from hoptrio.exchange.figures import figures
 from hoptrio.exchange.measure import Measured, measure
-from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution
+from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
@@ -68,7 +68,7 @@ class Desk:
     async def place(self) -> HoptrioError | None:
         """Freeze the quote."""
         amount_nanos = self._admitted.quote.hold_nanos
-        channel = self._admitted.channel
+        channel = self._admitted.candidates[0].channel
         self._record = msgspec.structs.replace(
             self._record, state="running", hold_nanos=amount_nanos, channel=channel.name
         )
@@ -111,7 +111,9 @@ class Desk:
         produced = ENDS[outcome.reason].money(self._contract.interrupted) is Money.PRODUCED
         if not produced or not outcome.answered:
             return None
-        return await measure(outcome.reported, outcome.produced, self._call.body, len(self._admitted.body))
+        return await measure(
+            outcome.reported, outcome.produced, self._call.body, len(self._admitted.candidates[0].body)
+        )
 
     def _resolution(self, outcome: Outcome, measured: Measured | None) -> Resolution:
         counts, estimated = (outcome.counts, False) if measured is None else measured
@@ -135,6 +137,7 @@ class Desk:
             attempts=outcome.attempts,
             timeline=_milliseconds(outcome.timeline),
             provider_ids=outcome.provider_ids,
+            channel=outcome.channel,
         )
         if not judged.capture or counted is None:
             return self._released(record, outcome.reason)
@@ -146,7 +149,17 @@ class Desk:
             usage=usage_json(counted),
             flags=due.flags,
         )
-        return Resolution(hold_id=self._hold_id, capture_nanos=due.amount_nanos, request=captured)
+        return Resolution(
+            hold_id=self._hold_id,
+            capture_nanos=due.amount_nanos,
+            request=captured,
+            terms=self._terms(outcome.channel),
+        )
+
+    def _terms(self, name: str) -> Terms:
+        """The supplier is the one of the channel that produced the evidence, which an attempt may have changed."""
+        channel = next(each.channel for each in self._admitted.candidates if each.channel.name == name)
+        return Terms(channel.supplier, channel.revenue_share_nanos)
 
     def _released(self, record: RequestRecord, reason: Reason | None) -> Resolution:
         released = msgspec.structs.replace(record, state="released", reason=reason, charge_nanos=0)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from hoptrio import errors
-from hoptrio.admission.routing import Load
+from hoptrio.admission.breaker import Breakers
+from hoptrio.admission.routing import Load, Router
 from hoptrio.exchange.rates import Rates
 from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
@@ -41,7 +44,9 @@ class Gateway:
         cors_origins: Sequence[str],
         currency: str,
         released_output_limit: int,
+        breakers: Breakers | None = None,
     ) -> None:
+        """`breakers`: the health of channels, if it is shared with other processes."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -55,6 +60,7 @@ class Gateway:
         self.refusals = Refusals(ledger)
         self.rates = Rates()
         self.released = ReleasedOutput(released_output_limit)
+        self.router = Router(self.load, breakers or Breakers(now=trio.current_time))
         self.started_at_ms = ledger.now_ms()
         #: Set at shutdown: no new streams.
         self.draining = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -36,25 +37,28 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    try:
-        call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
-        record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-        admitted = admit(
-            call,
-            key,
-            contract,
-            rules=rules,
-            catalogue=gateway.catalogue,
-            load=gateway.load,
-            owners=await gateway.ledger.owners_of(call.provider_ids),
-        )
-        _check_room(gateway)
-        gateway.released.check(key.id, call.model)
-    except errors.HoptrioError as refusal:
-        gateway.refusals.keep(record, refusal)
-        raise
-    gateway.rates.check(key, call.protocol)
-    await _run(gateway, exchange, face, rules, call, key, contract, admitted, record)
+    with ExitStack() as stack:
+        try:
+            call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
+            record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+            admitted = admit(
+                call,
+                key,
+                contract,
+                rules=rules,
+                catalogue=gateway.catalogue,
+                router=gateway.router,
+                owners=await gateway.ledger.owners_of(call.provider_ids),
+            )
+            source = ChannelSource(gateway.upstream, gateway.router, rules, call, admitted)
+            stack.callback(source.close)
+            _check_room(gateway)
+            gateway.released.check(key.id, call.model)
+        except errors.HoptrioError as refusal:
+            gateway.refusals.keep(record, refusal)
+            raise
+        gateway.rates.check(key, call.protocol)
+        await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
 
 
 async def _run(
@@ -66,6 +70,7 @@ async def _run(
     key: ApiKey,
     contract: Contract,
     admitted: Admitted,
+    source: ChannelSource,
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
@@ -79,17 +84,12 @@ async def _run(
         stall_s=admitted.model.stall_s if contract.stall else None,
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
-        source=ChannelSource(gateway.upstream, admitted.channel, rules, call, admitted.body),
+        source=source,
         desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
         face=face,
-        hide_usage=admitted.hide_usage,
     )
-    gateway.load.started(admitted.channel.name)
-    try:
-        with gateway.registry.running(record.id, stream):
-            await stream.run()
-    finally:
-        gateway.load.ended(admitted.channel.name)
+    with gateway.registry.running(record.id, stream):
+        await stream.run()
 
 
 def _check_room(gateway: Gateway) -> None:

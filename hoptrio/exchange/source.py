@@ -1,4 +1,7 @@
-"""The chosen channel as a stream's `Source`: builds the provider's request and counts the channel's load."""
+"""The channels that one call may be sent to, as a stream's `Source`: one at a time, counted and judged.
+
+Whatever becomes of the stream, the place on a channel that an attempt took is given back exactly once.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from hoptrio.upstream.provider import request_to
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hoptrio.admission.catalogue import Channel
+    from hoptrio.admission.gate import Admitted, Candidate
+    from hoptrio.admission.routing import Router
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
+    from hoptrio.stream.blame import Blame
     from hoptrio.upstream.answer import Answer, Unreached
     from hoptrio.upstream.client import Upstream
 
@@ -19,18 +24,74 @@ __all__ = ["ChannelSource"]
 
 
 class ChannelSource:
-    """One channel, for one call."""
+    """The attempts of one call. The gate has claimed the first of `admitted`'s candidates; `close` when all is over."""
 
-    def __init__(self, upstream: Upstream, channel: Channel, rules: Rules, call: Call, body: bytes) -> None:
+    def __init__(self, upstream: Upstream, router: Router, rules: Rules, call: Call, admitted: Admitted) -> None:
         self._upstream = upstream
-        self._channel = channel
+        self._router = router
         self._rules = rules
         self._call = call
-        self._body = body
+        self._candidates = {each.channel.name: each for each in admitted.candidates}
+        self._asked: list[str] = []
+        self._take(admitted.candidates[0])
+
+    @property
+    def channel(self) -> str:
+        """The name of the channel that is asked, or was last."""
+        return self._candidate.channel.name
+
+    @property
+    def hide_usage(self) -> bool:
+        """See `stream.ports.Source`."""
+        return self._candidate.hide_usage
 
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request; the connection is the pool's."""
-        path = self._rules.path(self._call, self._channel.models[self._call.model])
-        call = self._call
-        request = request_to(self._channel, call.protocol, path, self._body, stream=call.stream, relayed=call.headers)
+        call, channel = self._call, self._candidate.channel
+        path = self._rules.path(call, channel.models[call.model])
+        body = self._candidate.body
+        request = request_to(channel, call.protocol, path, body, stream=call.stream, relayed=call.headers)
         return await self._upstream.open(request, on_dispatched=on_dispatched)
+
+    def answered(self) -> None:
+        """The channel works."""
+        self._router.breakers.succeeded(self.channel, self._call.model)
+
+    def over(self, blame: Blame) -> None:
+        """Give the place back, and hold against the channel what it did."""
+        if not self._running:
+            return
+        self._leave()
+        breakers = self._router.breakers
+        if blame.fault is not None:
+            breakers.failed(self.channel, self._call.model, blame.fault, blame.retry_after_s)
+        elif blame.complete:
+            breakers.succeeded(self.channel, self._call.model, complete=True)
+        else:
+            breakers.unclaim(self.channel, self._call.model)
+
+    def again(self) -> bool:
+        """Another channel first, else one that was asked before."""
+        channels = [each.channel for each in self._candidates.values()]
+        for channel in self._router.again(channels, self._asked, self._call.model, self._call.protocol):
+            free = not self._router.load.full(channel)
+            if free and self._router.breakers.claim(channel.name, self._call.model):
+                self._take(self._candidates[channel.name])
+                return True
+        return False
+
+    def close(self) -> None:
+        """The stream is over; a place that it still has proves nothing."""
+        if self._running:
+            self._leave()
+            self._router.breakers.unclaim(self.channel, self._call.model)
+
+    def _take(self, candidate: Candidate) -> None:
+        self._candidate = candidate
+        self._asked.append(candidate.channel.name)
+        self._router.load.started(candidate.channel.name)
+        self._running = True
+
+    def _leave(self) -> None:
+        self._running = False
+        self._router.load.ended(self.channel)

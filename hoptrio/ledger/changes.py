@@ -37,7 +37,7 @@ from hoptrio.ledger.operations import (
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, settled_record, why_disabled
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, settled_record, why_disabled
 from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
@@ -132,6 +132,7 @@ class Changes:
         if hold is None:
             # A release of a hold that was never placed has nothing to do; a capture has nothing to take from.
             return Resolved(False, 0) if resolution.capture_nanos is None else NotFound(f"no hold {resolution.hold_id}")
+        hold = on_terms(hold, resolution.terms)
         effect = decide(hold, resolution.capture_nanos, self._rows.accounts[hold.account_id].available_nanos)
         if effect.kind is not None:
             reason = hold.reason if effect.kind is EntryKind.LATE_CAPTURE else resolution.request.reason

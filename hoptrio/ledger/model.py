@@ -27,6 +27,7 @@ __all__ = [
     "RequestRecord",
     "Resolution",
     "Resolved",
+    "Terms",
 ]
 
 
@@ -143,15 +144,24 @@ class HoldRefused(msgspec.Struct, frozen=True):
     wait_ms: int = 0
 
 
+class Terms(msgspec.Struct, frozen=True):
+    """Who is credited for a capture: a supplier's account name ("" = nobody), and its share in billionths."""
+
+    supplier: str
+    revenue_share_nanos: int
+
+
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a hold: a capture of `capture_nanos`, or a release if that is None.
 
-    The request's row is replaced by `request`, whose state and charge agree with it.
+    The request's row is replaced by `request`, whose state and charge agree with it. `terms` replace the hold's (None =
+    they stand): of several attempts, the last may have gone to another supplier's channel.
     """
 
     hold_id: str
     capture_nanos: int | None
     request: RequestRecord
+    terms: Terms | None = None
 
 
 class Resolved(msgspec.Struct, frozen=True):

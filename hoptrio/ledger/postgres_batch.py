@@ -153,7 +153,9 @@ _ADD_HOLDS = _Table(
     " created_at_ms bigint, resolved_at_ms bigint",
 ).insert()
 _SET_HOLDS = _Table(
-    "holds", "id text, state text, reason text, charge_nanos bigint, late boolean, resolved_at_ms bigint"
+    "holds",
+    "id text, supplier text, revenue_share_nanos bigint, state text, reason text, charge_nanos bigint, late boolean,"
+    " resolved_at_ms bigint",
 ).update()
 _REQUEST_COLUMNS = (
     "id text, account_id text, key_id text, created_at_ms bigint, protocol text, model text, contract text,"
@@ -336,6 +338,8 @@ def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
                 wanted["holds"][operation.hold_id] = None
                 if operation.capture_nanos is not None:
                     wanted["captured"][operation.hold_id] = None
+                    if operation.terms is not None:
+                        suppliers[operation.hold_id] = operation.terms.supplier
             case Release():
                 wanted["holds"][operation.hold_id] = wanted["released"][operation.hold_id] = None
             case CreateAccount():
@@ -348,7 +352,7 @@ def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
                 wanted["names"][operation.account] = wanted["hashes"][operation.secret_hash] = None
             case RevokeKey():
                 wanted["keys"][operation.id] = None
-    # A hold that is captured by the batch that places it is in no table yet.
+    # Not in the hold's row: that of a hold which the same batch places, and one that the capture brings with it.
     wanted["suppliers"] = {name: None for hold_id, name in suppliers.items() if hold_id in wanted["captured"] and name}
     return {name: plain(list(ids)) for name, ids in wanted.items()}
 

@@ -38,13 +38,24 @@ def request_report(record: RequestRecord, currency: str) -> dict[str, Any]:
         "flags": list(record.flags),
         "attempts": record.attempts,
         "client_request_id": record.client_request_id,
-        "timeline": [{"at_ms": at_ms, "event": event} for at_ms, event in record.timeline],
+        "timeline": [{"at_ms": at_ms, "event": _without_channel(event)} for at_ms, event in record.timeline],
     }
 
 
 def operator_report(record: RequestRecord, currency: str, account: str) -> dict[str, Any]:
-    """What an operator sees of it: account (its name), key and channel too."""
-    return {**request_report(record, currency), "account": account, "key": record.key_id, "channel": record.channel}
+    """What an operator sees of it: account (its name), key and channel too, and the channels of failed attempts."""
+    return {
+        **request_report(record, currency),
+        "account": account,
+        "key": record.key_id,
+        "channel": record.channel,
+        "timeline": [{"at_ms": at_ms, "event": event} for at_ms, event in record.timeline],
+    }
+
+
+def _without_channel(event: str) -> str:
+    """``attempt_failed REASON CHANNEL`` is told without the channel: an operator's names are no account's business."""
+    return " ".join(event.split(" ", 2)[:2])
 
 
 def entry_report(entry: Entry) -> dict[str, Any]:

@@ -13,7 +13,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from hoptrio.contract import Reason
-from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed, RequestRecord
+from hoptrio.ledger.model import (
+    ApiKey,
+    EntryKind,
+    HoldRefusal,
+    HoldRefused,
+    HoldRow,
+    HoldState,
+    Placed,
+    RequestRecord,
+    Terms,
+)
 from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import share_nanos
 
@@ -24,6 +34,7 @@ __all__ = [
     "budget_period",
     "decide",
     "judge",
+    "on_terms",
     "resolve_open",
     "settled_record",
     "why_disabled",
@@ -95,6 +106,13 @@ class Effect(NamedTuple):
     uncollected_nanos: int = 0
     share_nanos: int = 0
     flags: tuple[str, ...] = ()
+
+
+def on_terms(hold: HoldRow, terms: Terms | None) -> HoldRow:
+    """The hold with the terms of its resolution, which are kept with it from then on."""
+    if terms is None:
+        return hold
+    return replace(hold, supplier=terms.supplier, revenue_share_nanos=terms.revenue_share_nanos)
 
 
 def decide(hold: HoldRow, capture_nanos: int | None, available_nanos: int) -> Effect:

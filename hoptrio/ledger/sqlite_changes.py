@@ -36,7 +36,7 @@ from hoptrio.ledger.operations import (
     RevokeKey,
     SetDisabled,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
+from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, why_disabled
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     HOLD,
@@ -73,7 +73,10 @@ _ADD_ENTRY = (
     "INSERT INTO entries (at_ms, account_id, kind, amount_nanos, memo_nanos, hold_id, why, ref)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_RESOLVE_HOLD = "UPDATE holds SET state = ?, reason = ?, charge_nanos = ?, late = ?, resolved_at_ms = ? WHERE id = ?"
+_RESOLVE_HOLD = (
+    "UPDATE holds SET state = ?, reason = ?, charge_nanos = ?, late = ?, resolved_at_ms = ?, supplier = ?,"
+    " revenue_share_nanos = ? WHERE id = ?"
+)
 _MOVE_BALANCE = "UPDATE accounts SET balance_nanos = balance_nanos + ?, held_nanos = held_nanos - ? WHERE id = ?"
 _SETTLE_REQUEST = (
     "UPDATE requests SET channel = ?, state = ?, reason = ?, evidence = ?, usage = ?, raw_usage = ?, charge_nanos = ?,"
@@ -182,7 +185,7 @@ class Changes:
         if row is None:
             # A release of a hold that was never placed has nothing to do; a capture has nothing to take from.
             return Resolved(False, 0) if resolution.capture_nanos is None else NotFound(f"no hold {resolution.hold_id}")
-        hold, available, budget_per = hold_of(row), row[15], row[16]
+        hold, available, budget_per = on_terms(hold_of(row), resolution.terms), row[15], row[16]
         effect = decide(hold, resolution.capture_nanos, available)
         if effect.kind is not None:
             reason = hold.reason if effect.kind is EntryKind.LATE_CAPTURE else resolution.request.reason
@@ -235,7 +238,10 @@ class Changes:
         assert effect.kind is not None
         now_ms, charge, account_id = self._now_ms(), effect.charge_nanos, hold.account_id
         late = hold.state is not HoldState.OPEN
-        self._execute(_RESOLVE_HOLD, (effect.state.value, reason, charge, late, now_ms, hold.id))
+        self._execute(
+            _RESOLVE_HOLD,
+            (effect.state.value, reason, charge, late, now_ms, hold.supplier, hold.revenue_share_nanos, hold.id),
+        )
         self._execute(_MOVE_BALANCE, (-charge, effect.unheld_nanos, account_id))
         self._enter(account_id, effect.kind, -charge, effect.returned_nanos, hold.id, why)
         if effect.uncollected_nanos:

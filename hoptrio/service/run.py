@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
 
 __all__ = ["serve"]
@@ -57,12 +58,14 @@ async def serve(
     config: Config,
     *,
     reload: Callable[[], Config] | None = None,
+    breakers: Breakers | None = None,
     sockets: Sequence[socket.socket] = (),
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
-    With `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those.
+    `breakers` is the health of channels, if other processes share it. With `sockets`, which listen already, it is a
+    worker of a supervisor: `RETIRE` and `HURRY` are for those.
     """
     steady_heap()
     _load_tokenizer(config)
@@ -87,6 +90,7 @@ async def serve(
                 cors_origins=config.server.cors_origins,
                 currency=config.ledger.currency,
                 released_output_limit=config.server.released_output_limit,
+                breakers=breakers,
             )
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)
@@ -186,6 +190,8 @@ def _reload(gateway: Gateway, reload: Callable[[], Config] | None) -> None:
     gateway.released.limit = config.server.released_output_limit
     gateway.max_streams = fit_streams(config.server.max_streams)
     gateway.upstream.close_idle()
+    # What was wrong with a channel may be what was mended.
+    gateway.router.breakers.forget()
     log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 

@@ -34,7 +34,7 @@ from hoptrio.service.lifeline import HURRY, RETIRE
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["Settings", "Supervisor"]
 
@@ -80,10 +80,12 @@ class Supervisor:
         *,
         reload: Callable[[], Settings],
         on_ready: Callable[[], None],
+        inherited: Mapping[str, int] | None = None,
         kill_after_s: float = limits.WORKER_KILL_S,
     ) -> None:
-        """`command` starts a worker; the numbers of its descriptors are appended (see `_start`). `reload` reads and
-        checks the config again, and raises ConfigError; `on_ready` is called once, when every worker is ready."""
+        """`command` starts a worker; the numbers of its descriptors are appended (see `_start`), those of `inherited`
+        by their options. `reload` reads and checks the config again, and raises ConfigError; `on_ready` is called
+        once, when every worker is ready."""
         self._command = command
         self._sockets = sockets
         self._settings = settings
@@ -91,6 +93,7 @@ class Supervisor:
         self._before: Settings | None = None
         self._reload = reload
         self._on_ready = on_ready
+        self._inherited = dict(inherited or {})
         self._kill_after_s = kill_after_s
         self._workers: list[_Worker] = []
         self._announced = False
@@ -209,10 +212,11 @@ class Supervisor:
                 "--config-fd": str(config.fileno()),
                 "--ready-fd": str(write),
                 "--life-fd": str(lifeline),
+                **{option: str(number) for option, number in self._inherited.items()},
             }
             process = subprocess.Popen(
                 [*self._command, *(word for option in numbers.items() for word in option)],
-                pass_fds=[*sockets, config.fileno(), write, lifeline],
+                pass_fds=[*sockets, config.fileno(), write, lifeline, *self._inherited.values()],
             )
         log.info("worker started", pid=process.pid)
         return _Worker(process, self._settings, os.fdopen(ready, "rb", buffering=0), now + limits.WORKER_READY_S)

@@ -26,7 +26,7 @@ __all__ = ["begin", "unreached"]
 def unreached(failure: Unreached) -> Ended:
     """No head came: broken off after the dispatch, or never reached at all."""
     reason = Reason.TRUNCATED if failure.dispatched else Reason.PROVIDER_ERROR
-    return Ended(reason, error=from_unreached(failure))
+    return Ended(reason, error=from_unreached(failure), cause=failure)
 
 
 async def begin(answer: Answer, rules: Rules, call: Call) -> bytes | Ended:
@@ -49,13 +49,13 @@ async def begin(answer: Answer, rules: Rules, call: Call) -> bytes | Ended:
 async def _refused(answer: Answer, rules: Rules) -> Ended:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
     error = rules.read_error(answer.status, headers, await _rest(answer, b""))
-    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error))
+    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
 
 
 async def _json_instead_of_a_stream(answer: Answer, rules: Rules, call: Call, first: bytes) -> Ended:
     """Some providers refuse a streaming request with a 200 and a JSON error."""
-    error = rules.read(call, await _rest(answer, first)).error
-    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error or ProviderError(status=502)))
+    error = rules.read(call, await _rest(answer, first)).error or ProviderError(status=502)
+    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
 
 
 async def _rest(answer: Answer, body: bytes) -> bytes:

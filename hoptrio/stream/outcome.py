@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from hoptrio.contract import Reason
     from hoptrio.errors import HoptrioError
-    from hoptrio.protocols.events import Counts
-    from hoptrio.upstream.answer import Answer
+    from hoptrio.protocols.events import Counts, ProviderError
+    from hoptrio.upstream.answer import Answer, Unreached
 
 __all__ = ["Ended", "Outcome"]
 
@@ -22,6 +22,8 @@ class Ended(NamedTuple):
     tail: bytes = b""
     #: What to tell a client whose status is not out; None = the reason's own error (`stream.ending`).
     error: HoptrioError | None = None
+    #: What the provider said or did, where it was more than the reason says; for whoever judges the channel by it.
+    cause: ProviderError | Unreached | None = None
 
 
 class Outcome(NamedTuple):
@@ -42,4 +44,6 @@ class Outcome(NamedTuple):
     timeline: tuple[tuple[float, str], ...]
     #: Requests that left for a provider.
     attempts: int
+    #: The channel that was asked last, and so produced whatever evidence there is.
+    channel: str
     answer: Answer | None = None

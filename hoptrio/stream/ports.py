@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import trio
 
     from hoptrio.errors import HoptrioError
+    from hoptrio.stream.blame import Blame
     from hoptrio.stream.outcome import Outcome
     from hoptrio.upstream.answer import Answer, Unreached
 
@@ -62,10 +63,27 @@ class Writer(Interface):
 
 
 class Source(Interface):
-    """The chosen channel."""
+    """The channels that may be asked, one at a time; the first is chosen before the stream runs."""
+
+    @property
+    def channel(self) -> str:
+        """The name of the channel that is asked, or was last."""
+
+    @property
+    def hide_usage(self) -> bool:
+        """It is asked for usage that the client did not ask for, which is withheld again."""
 
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request and wait for the response head; `on_dispatched` is called just before the first byte."""
+
+    def answered(self) -> None:
+        """The model's answer has begun."""
+
+    def over(self, blame: Blame) -> None:
+        """The attempt is over, in whatever way; its channel is judged by `blame`."""
+
+    def again(self) -> bool:
+        """Choose a channel for a further attempt; False = none can be asked now."""
 
 
 class Desk(Interface):

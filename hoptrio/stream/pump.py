@@ -193,7 +193,7 @@ class EventPump:
         if self._reader.patience_s:
             # The protocol's own closing error event was awaited and never came: ours follows the provider's.
             self._tail += self._reader.failure(Reason.PROVIDER_ERROR, told)
-        return Ended(Reason.PROVIDER_ERROR, self._tail, told)
+        return Ended(Reason.PROVIDER_ERROR, self._tail, told, error)
 
 
 class BodyPump:
@@ -230,7 +230,7 @@ class BodyPump:
         read = self._rules.read(self._call, body)
         self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
-            return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error))
+            return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
         if read.counts is not None:
             return Ended(None, body)

@@ -2,11 +2,13 @@
 
     nursery ── writer's tasks     watch the client; empty its backlog           (downstream's, started here)
             ── clock              keep-alive, header limit, stall, write stall
-            ── this task          hold -> [ scope: open -> pump ] -> settle -> tell -> deliver
+            ── this task          hold -> [ scope: { open -> pump } ] -> settle -> tell -> deliver
 
-The scope around the provider's side carries the deadline; the clock and a shutdown end it early through `stop`. However
-it ends, the settlement follows, shielded: nothing that a client, a provider or an operator does can skip or repeat it.
-A client that leaves cancels nothing: writes become no-ops, and the provider is read to its terminal or the deadline.
+The scope around the provider's side carries the deadline; a shutdown ends it early through `stop`. Inside it are the
+attempts, one or several by the contract, each with a reader and a scope of its own, which the clock ends when it
+stalls. However it ends, the settlement follows, shielded: nothing that a client, a provider or an operator does can
+skip or repeat it, and only the last attempt is in it. A client that leaves cancels nothing: writes become no-ops, and
+the provider is read to its terminal or the deadline.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import trio
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Framing
+from hoptrio.stream.blame import blame
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
+from hoptrio.stream.kept import Kept
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
 from hoptrio.stream.produced import Produced
@@ -33,7 +37,8 @@ if TYPE_CHECKING:
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.protocols.events import Call
-    from hoptrio.protocols.rules import Rules
+    from hoptrio.protocols.rules import Reader, Rules
+    from hoptrio.stream.blame import Blame
     from hoptrio.stream.ports import Desk, Face, Source, Writer
     from hoptrio.stream.pump import Pump
     from hoptrio.upstream.answer import Answer
@@ -61,7 +66,6 @@ class Stream:
         source: Source,
         desk: Desk,
         face: Face,
-        hide_usage: bool,
     ) -> None:
         self._call = call
         self._contract = contract
@@ -70,8 +74,6 @@ class Stream:
         self._source = source
         self._desk = desk
         self._face = face
-        self._reader = rules.reader(call, hide_usage=hide_usage) if call.stream else None
-        self._pump: Pump = self._make_pump()
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
             writer,
@@ -83,12 +85,16 @@ class Stream:
         )
         self._scope = trio.CancelScope()
         self._stop_reason: Reason | None = None
-        self._answer: Answer | None = None
         self._dispatched_at: float | None = None
-        self._attempts = 0
+        #: Attempts begun, and those of which a byte left for the provider.
+        self._tried = 0
+        self._dispatches = 0
         self._created_at = trio.current_time()
         self._client_gone_noted = False
         self._left_early = False
+        #: The channel of the attempt that is settled in the end.
+        self._channel = source.channel
+        self._begin()
         #: ((seconds since the request came, event), ...), appended by this object only.
         self.timeline: list[tuple[float, str]] = []
         #: Set when the hold is resolved, or the request refused.
@@ -102,7 +108,8 @@ class Stream:
             nursery.cancel_scope.cancel()
 
     def stop(self, reason: Reason) -> None:
-        """End the provider's side now, for `reason`. What is complete by then stays complete."""
+        """End the provider's side now, for `reason`. What is complete by then stays complete, and nothing is tried
+        again."""
         if self._stop_reason is None:
             self._stop_reason = reason
         self._scope.cancel()
@@ -135,15 +142,78 @@ class Stream:
         await self._tell(ended, settled=settled)
 
     async def _provider_side(self) -> Ended:
-        """Open and pump under the scope; a bug in there ends this stream and no other."""
+        """Attempts under the scope; a bug in there ends this stream and no other."""
         ended: Ended | None = None
         try:
             with self._scope:
-                ended = await self._exchange()
+                ended = await self._attempts()
         except Exception as error:
             log.error("stream failed", error=type(error).__name__, exc_info=error)
-            return Ended(Reason.INTERNAL)
-        return self._pump.cut(self._cut_reason()) if ended is None else ended
+            ended = Ended(Reason.INTERNAL)
+        if ended is not None:
+            self._source.over(self._blame(ended))
+            return ended
+        ended = self._pump.cut(self._cut_reason())
+        said = self._blame(ended)
+        # Silence in what an attempt before left of the time, or in less than a stall takes, proves nothing.
+        short = self._tried > 1 or self._contract.deadline_seconds < limits.STALL_S
+        self._source.over(said._replace(fault=None) if short else said)
+        return ended
+
+    async def _attempts(self) -> Ended:
+        """Attempts until one succeeds or is the last. One whose client left before its dispatch is none."""
+        ended = await self._attempt()
+        while self._try_again(ended):
+            before = self._channel
+            self._begin()
+            further = await self._attempt()
+            if further.reason is Reason.NOT_DISPATCHED:
+                self._source.over(self._blame(further))
+                self._channel = before
+                return ended._replace(tail=b"")
+            ended = further
+        return ended
+
+    def _begin(self) -> None:
+        """What one attempt has of its own; nothing is left of the one before."""
+        self._tried += 1
+        self._channel = self._source.channel
+        self._answer: Answer | None = None
+        self._attempt_scope = trio.CancelScope()
+        self._attempt_reason = Reason.STALLED
+        self._clock.progress_at = None
+        self._answered = False
+        self._kept: Kept | None = None
+        self._reader: Reader | None = None
+        self._pump: Pump = self._make_pump()
+
+    async def _attempt(self) -> Ended:
+        ended: Ended | None = None
+        with self._attempt_scope:
+            ended = await self._exchange()
+        return self._pump.cut(self._attempt_reason) if ended is None else ended
+
+    def _try_again(self, ended: Ended) -> bool:
+        """Give a failed attempt up, and choose a channel for another; False = this one stands.
+
+        Only while nothing of the model's answer reached the client, and not for a client that left: a FIN is enough.
+        """
+        said = self._blame(ended)
+        seen = self._kept is not None and self._kept.released
+        left = self._writer.gone or self._writer.half_closed
+        over = self._tried >= self._contract.attempts or self._stop_reason is not None
+        if over or seen or left or not said.mendable:
+            return False
+        self._source.over(said)
+        if not self._source.again():
+            return False
+        # The channel stands last: the account that asked is not told it (`ledger.report`).
+        self.note(f"attempt_failed {ended.reason} {self._channel}")
+        self._release_answer(ended)
+        return True
+
+    def _blame(self, ended: Ended) -> Blame:
+        return blame(ended, answered=self._pump.answered, stream=self._call.stream)
 
     async def _exchange(self) -> Ended:
         if self._writer.gone or self._writer.half_closed:
@@ -160,13 +230,13 @@ class Stream:
     def _dispatched(self) -> None:
         """The first byte is about to leave: the deadline starts. Before that, a FIN is enough to stop and void."""
         if self._writer.gone or self._writer.half_closed:
-            self.stop(Reason.NOT_DISPATCHED)
+            self._end_attempt(Reason.NOT_DISPATCHED)
             return
         now = trio.current_time()
         if self._dispatched_at is None:
             self._dispatched_at = now
             self._scope.deadline = now + self._contract.deadline_seconds
-        self._attempts += 1
+        self._dispatches += 1
         self._clock.progress_at = now
         self.note("dispatched")
 
@@ -179,11 +249,14 @@ class Stream:
 
     def _make_pump(self) -> Pump:
         self._produced = Produced(self._rules) if self._contract.interrupted == "charge" else None
-        if self._reader is None:
+        if not self._call.stream:
             return BodyPump(self._rules, self._call, produced=self._produced, note=self.note)
-        return EventPump(
-            self._reader, produced=self._produced, emit=self._emit, progressed=self._progressed, note=self.note
-        )
+        emit = self._emit
+        self._reader = self._rules.reader(self._call, hide_usage=self._source.hide_usage)
+        if self._tried < self._contract.attempts:
+            self._kept = Kept(self._reader, emit)
+            emit = self._kept.emit
+        return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
 
     def _emit(self, data: bytes) -> None:
         if self._writer.gone:
@@ -194,13 +267,20 @@ class Stream:
 
     def _progressed(self) -> None:
         self._clock.progress_at = trio.current_time()
+        if not self._answered and self._pump.answered:
+            self._answered = True
+            self._source.answered()
+
+    def _end_attempt(self, reason: Reason) -> None:
+        self._attempt_reason = reason
+        self._attempt_scope.cancel()
 
     def _keepalive(self) -> None:
         self._write_head()
         self._writer.write(self._alive)
 
     def _stalled(self) -> None:
-        self.stop(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
+        self._end_attempt(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
 
     def _write_head(self) -> None:
         if not self._writer.head_written:
@@ -229,7 +309,8 @@ class Stream:
             answered=pump.answered,
             provider_ids=pump.provider_ids,
             timeline=tuple(self.timeline),
-            attempts=self._attempts,
+            attempts=self._dispatches,
+            channel=self._channel,
             answer=self._answer,
         )
 
@@ -276,6 +357,8 @@ class Stream:
             await writer.respond(*self._face.refusal(error))
             return
         self._write_head()
+        if self._kept is not None and (step.tail or step.event):
+            self._kept.release()
         if step.tail and ended.tail:
             writer.write(ended.tail)
         if step.event and self._reader is not None:

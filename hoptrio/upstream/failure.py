@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hoptrio.errors import HoptrioError
     from hoptrio.protocols.events import ProviderError
 
-__all__ = ["Content", "content_of", "from_body_end", "from_provider", "from_unreached"]
+__all__ = ["Content", "blames_account", "content_of", "from_body_end", "from_provider", "from_unreached"]
 
 #: About the request itself: status -> the code if the provider gave none.
 _REFUSALS = {
@@ -63,7 +63,7 @@ _BOM = b"\xef\xbb\xbf"
 def from_provider(error: ProviderError) -> HoptrioError:
     """The client's error for what the provider reported, by HTTP status or in its stream's first event."""
     status = error.status
-    if status in (401, 402, 403) or _blames_account(error):
+    if status == 403 or blames_account(error):
         return UpstreamFailed("the provider did not accept the gateway's account", retryable=False)
     if status in _REFUSALS:
         message = error.message[: limits.PROVIDER_MESSAGE_CHARS_MAX] or "the provider refused the request"
@@ -128,7 +128,10 @@ def content_of(headers: Iterable[tuple[bytes, bytes]], first: bytes) -> Content 
     return Content.SSE if starts_line else Content.REFUSED
 
 
-def _blames_account(error: ProviderError) -> bool:
+def blames_account(error: ProviderError) -> bool:
+    """The provider does not accept the gateway's account with it, in whatever way it says so (but for a bare 403)."""
+    if error.status in (401, 402):
+        return True
     if error.code.lower() in _ACCOUNT_CODES or error.type.lower() in _ACCOUNT_CODES:
         return True
     message = error.message.lower()

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hoptrio.contract import Reason
 from hoptrio.errors import Conflict, InsufficientBalance, NotFound
-from hoptrio.ledger.model import EntryKind, HoldRefusal, HoldRefused, HoldState, Placed, RequestFilter, Resolved
+from hoptrio.ledger.model import EntryKind, HoldRefusal, HoldRefused, HoldState, Placed, RequestFilter, Resolved, Terms
 from hoptrio.ledger.operations import Release
 from hoptrio.protocols.events import Protocol
 
@@ -315,6 +315,38 @@ async def test_a_release_is_no_revenue(ledger, key, make):
     assert await ledger.account("maker") is None
 
 
+async def test_a_capture_on_other_terms_credits_their_supplier_and_the_hold_keeps_them(ledger, key, make):
+    """Of several attempts, the last went to another supplier's channel."""
+    hold = make.hold(key, 300, supplier="first", revenue_share_nanos=500_000_000)
+    await ledger.place(hold)
+    await ledger.settle(replace(make.capture(hold, 99), terms=Terms("second", 800_000_000)))
+    assert await ledger.account("first") is None
+    assert await amounts(ledger, "second") == (79, 0)
+    kept = await ledger.hold(hold.id)
+    assert (kept.supplier, kept.revenue_share_nanos) == ("second", 800_000_000)
+    again = await ledger.settle(replace(make.capture(hold, 99), terms=Terms("third", 1)))
+    assert (again.first, again.charge_nanos) == (False, 99)
+    assert (await ledger.hold(hold.id)).supplier == "second"
+    assert (await ledger.audit()).ok
+
+
+async def test_terms_without_a_supplier_are_no_revenue_for_anybody(ledger, key, make):
+    hold = make.hold(key, 300, supplier="first", revenue_share_nanos=500_000_000)
+    await ledger.place(hold)
+    await ledger.settle(replace(make.capture(hold, 99), terms=Terms("", 0)))
+    assert await ledger.account("first") is None
+    assert (await ledger.audit()).platform_nanos == 99
+
+
+async def test_an_existing_supplier_is_credited_by_a_capture_that_names_it_first(ledger, key, make):
+    await ledger.create_account("second", 10)
+    hold = make.hold(key, 300)
+    await ledger.place(hold)
+    await ledger.settle(replace(make.capture(hold, 100), terms=Terms("second", 500_000_000)))
+    assert await amounts(ledger, "second") == (60, 0)
+    assert (await ledger.audit()).ok
+
+
 # -- late capture --------------------------------------------------------------------------------------------------
 
 
@@ -333,6 +365,15 @@ async def test_late_evidence_is_a_new_entry_that_names_the_hold(ledger, key, mak
     assert record.flags == ("late_capture",)
     assert await amounts(ledger) == (880, 0)
     assert await amounts(ledger, "maker") == (60, 0)
+    assert (await ledger.audit()).ok
+
+
+async def test_late_evidence_on_other_terms_credits_their_supplier(ledger, key, make):
+    hold = make.hold(key, 300, supplier="first", revenue_share_nanos=500_000_000)
+    await orphan(ledger, hold)
+    await ledger.settle(replace(make.capture(hold, 120), terms=Terms("second", 250_000_000)))
+    assert await ledger.account("first") is None
+    assert await amounts(ledger, "second") == (30, 0)
     assert (await ledger.audit()).ok
 
 

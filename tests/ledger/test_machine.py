@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hoptrio.errors import HoptrioError
 from hoptrio.ledger.audit import audit
 from hoptrio.ledger.memory import MemoryStore
-from hoptrio.ledger.model import EntryKind, Hold, Placed, RequestRecord, Resolution, Resolved
+from hoptrio.ledger.model import EntryKind, Hold, Placed, RequestRecord, Resolution, Resolved, Terms
 from hoptrio.ledger.operations import CreateAccount, CreateKey, Move, Release, Renew
 from hoptrio.ledger.postgres import PostgresStore
 from hoptrio.ledger.sqlite import SqliteStore
@@ -73,15 +73,17 @@ class History(RuleBasedStateMachine):
         self.open_holds[hold.id] = (name, amount, shared)
         return hold
 
-    @rule(hold=holds, amount=amounts)
-    def capture(self, hold, amount):
-        answer = self.all(Resolution(hold_id=hold.id, capture_nanos=amount, request=hold.request))
+    @rule(hold=holds, amount=amounts, terms=st.sampled_from([None, Terms("b", 500_000_000), Terms("", 0)]))
+    def capture(self, hold, amount, terms):
+        """With `terms`, another channel's supplier or none is the one to be credited."""
+        answer = self.all(Resolution(hold_id=hold.id, capture_nanos=amount, request=hold.request, terms=terms))
         if hold.id in self.open_holds:
             name, held, shared = self.open_holds.pop(hold.id)
             self.held[name] -= held
-            self.take(name, min(amount, held), shared, answer)
+            self.take(name, min(amount, held), shared if terms is None else bool(terms.supplier), answer)
         elif hold.id in self.swept:
             name, held, shared = self.swept.pop(hold.id)
+            shared = shared if terms is None else bool(terms.supplier)
             self.take(name, min(amount, held, self.balance[name] - self.held[name]), shared, answer)
         else:
             assert not answer.first

@@ -12,16 +12,23 @@ import trio.testing
 
 from hoptrio.ledger.model import RequestFilter
 from tests.support.harness import gateway
-from tests.support.provider import Cut, Hang, Pause, sse
+from tests.support.provider import Cut, Hang, Pause, plain, sse
 from tests.support.streams import CHAT
 
+SUCCESS = sse(*CHAT.opening, Pause(1), *CHAT.answer, *CHAT.closing, *CHAT.terminal)
+#: The provider's answers, one a request.
 SCENARIOS = {
-    "success": sse(*CHAT.opening, Pause(1), *CHAT.answer, *CHAT.closing, *CHAT.terminal),
-    "disconnect": sse(*CHAT.opening, Pause(2), *CHAT.answer, Pause(2), *CHAT.closing, *CHAT.terminal),
-    "cut": sse(*CHAT.opening, Pause(1), CHAT.answer[0], Cut(), end=False),
-    "stall": sse(*CHAT.opening, CHAT.answer[0], Hang()),
-    "deadline": sse(*CHAT.opening, *[each for _ in range(13) for each in (CHAT.answer[0], Pause(50))]),
+    "success": [SUCCESS],
+    "disconnect": [sse(*CHAT.opening, Pause(2), *CHAT.answer, Pause(2), *CHAT.closing, *CHAT.terminal)],
+    "cut": [sse(*CHAT.opening, Pause(1), CHAT.answer[0], Cut(), end=False)],
+    "stall": [sse(*CHAT.opening, CHAT.answer[0], Hang())],
+    "deadline": [sse(*CHAT.opening, *[each for _ in range(13) for each in (CHAT.answer[0], Pause(50))])],
+    "success after an attempt that was cut": [sse(*CHAT.opening, Pause(1), Cut(), end=False), SUCCESS],
+    "success after an attempt that stalled": [sse(*CHAT.opening, Hang()), SUCCESS],
+    "success after an attempt that was refused": [plain(503, b"{}"), SUCCESS],
+    "two attempts that fail": [[Cut()], sse(*CHAT.opening, Cut(), end=False)],
 }
+CAPTURED = [name for name in SCENARIOS if name.startswith(("success", "disconnect"))]
 
 
 class CancelAt(trio.abc.Instrument):
@@ -44,7 +51,8 @@ class CancelAt(trio.abc.Instrument):
 
 
 async def play(name: str, instrument: CancelAt) -> None:
-    async with gateway(SCENARIOS[name]) as world:
+    contract = "hopbase" if len(SCENARIOS[name]) > 1 else "hoptrio"
+    async with gateway(*SCENARIOS[name], contract=contract) as world:
         instrument.arm(world.connections.cancel_scope)
         client = await world.start("chat")
         with trio.move_on_after(1 if name == "disconnect" else 2000):
@@ -64,9 +72,12 @@ async def check(world, name, *, untouched):
     account = await world.ledger.account("acme")
     assert account.held_nanos == 0
     charged = sum(each.charge_nanos or 0 for each in records)
+    assert charged in (0, CHAT.charge_nanos)
+    assert world.gateway.load.running("one") == 0
     assert account.balance_nanos == 1000 * 10**9 - charged
     if untouched:
-        assert records[0].state == ("captured" if name in ("success", "disconnect") else "released")
+        assert records[0].state == ("captured" if name in CAPTURED else "released")
+        assert records[0].attempts == len(SCENARIOS[name])
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -25,7 +25,7 @@ from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.upstream.client import Upstream
 from tests.support.client import Client, Response
-from tests.support.provider import Provider, Step
+from tests.support.provider import Provider, Providers, Step
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hoptrio.ledger.memory import MemoryStore
     from hoptrio.ledger.model import ApiKey, RequestRecord
     from hoptrio.ledger.shelf_memory import MemoryShelf
+    from hoptrio.upstream.connect import Connector
 
 #: One price for all: a millionth of the unit per input token, two per output token.
 PRICES = {"input": "1", "output": "2", "max_input_tokens": 1000, "max_output_tokens": 100}
@@ -70,6 +71,21 @@ def settings(**tables: Any) -> dict[str, Any]:
     } | tables
 
 
+def channels(*names: str, **changes: Any) -> dict[str, Any]:
+    """A config with a channel for each name, at a host of that name; `changes` go into each."""
+    made = {
+        name: {
+            "protocols": ["chat", "responses", "messages", "gemini"],
+            "base_url": f"http://{name}/v1",
+            "api_key": "sk-provider-secret",
+            "models": ["m"],
+            **changes,
+        }
+        for name in names
+    }
+    return settings(channels=made)
+
+
 @dataclass
 class Harness:
     """A running gateway."""
@@ -84,6 +100,8 @@ class Harness:
     drain: Drain
     secret: str = ""
     key: ApiKey | None = None
+    #: With `hosts`: each host's provider.
+    hosts: dict[str, Provider] = field(default_factory=dict)
 
     def connect(self) -> Client:
         """A new client connection."""
@@ -168,14 +186,22 @@ async def gateway(
     now_ms: Callable[[], int] = wall_ms,
     store: MemoryStore | None = None,
     shelf: MemoryShelf | None = None,
+    hosts: dict[str, list[list[Step]]] | None = None,
+    connect: Connector | None = None,
 ) -> AsyncIterator[Harness]:
     """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; with a `shelf`
-    its settlements are journalled."""
+    its settlements are journalled.
+
+    `hosts`: several providers, each with its own scripts, at these host names; `config` is then by `channels`. With
+    `connect`, providers are the caller's own.
+    """
     built = build(config or settings())
     async with memory_ledger(store, shelf=shelf, now_ms=now_ms) as ledger, trio.open_nursery() as nursery:
         provider = Provider(nursery, list(scripts))
         connections = await nursery.start(_own_nursery)
-        async with Upstream(provider.connect) as upstream:
+        each = {host: Provider(nursery, played) for host, played in (hosts or {}).items()}
+        connector = connect or (Providers(each).connect if each else provider.connect)
+        async with Upstream(connector) as upstream:
             made = Gateway(
                 ledger=ledger,
                 upstream=upstream,
@@ -187,7 +213,7 @@ async def gateway(
                 currency=built.ledger.currency,
                 released_output_limit=built.server.released_output_limit,
             )
-            harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain())
+            harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain(), hosts=each)
             await ledger.create_account("acme", deposit_nanos=int(deposit) * 10**9)
             harness.key, harness.secret = await ledger.create_key("acme", contract=contract)
             yield harness

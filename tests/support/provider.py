@@ -102,6 +102,17 @@ class Provider:
         return await _play(stream, script)
 
 
+@dataclass
+class Providers:
+    """Several providers, told apart by the host that is connected to."""
+
+    by_host: dict[str, Provider]
+
+    async def connect(self, origin: Origin) -> trio.abc.Stream:
+        """The connector given to the pool."""
+        return await self.by_host[origin.host].connect(origin)
+
+
 async def _play(stream: trio.abc.Stream, script: Iterable[Step]) -> bool:
     for step in script:
         if isinstance(step, bytes):
