@@ -91,7 +91,7 @@ class _Probe:
         self._request = request_to(channel, call.protocol, path, body, stream=True, relayed=call.headers)
         self._upstream = upstream
         self._reader = self._rules.reader(call, hide_usage=False)
-        self._pump = EventPump(self._reader, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
+        self._pump = EventPump(self._reader, produced=None, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
         self._answer: _Watched | None = None
         self._usage_there = False
 

@@ -16,6 +16,7 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Kind
 from hoptrio.protocols.sse import Splitter
+from hoptrio.protocols.texts import is_answer
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd
 from hoptrio.upstream.failure import from_body_end, from_provider
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.events import Call, Counts, ProviderError, SseEvent
     from hoptrio.protocols.rules import Reader, Rules
+    from hoptrio.stream.produced import Produced
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["BodyPump", "EventPump", "Pump"]
@@ -38,6 +40,10 @@ class Pump(Interface):
 
     @property
     def counts(self) -> Counts | None:
+        """Usage by the protocol's rule."""
+
+    @property
+    def reported(self) -> Counts | None:
         """Usage as far as reported."""
 
     @property
@@ -57,17 +63,19 @@ class Pump(Interface):
 
 class EventPump:
     """One stream of events. `emit` gets whole events for the client; `progressed` is called once a read that moved the
-    model's answer, and `seen` with each note for the timeline."""
+    model's answer, and `seen` with each note for the timeline. `produced`, if any, gathers what the events say."""
 
     def __init__(
         self,
         reader: Reader,
         *,
+        produced: Produced | None,
         emit: Callable[[bytes], None],
         progressed: Callable[[], None],
         note: Callable[[str], None],
     ) -> None:
         self._reader = reader
+        self._feed = reader.feed if produced is None else produced.reading(reader)
         self._splitter = Splitter()
         self._emit = emit
         self._progressed = progressed
@@ -82,6 +90,11 @@ class EventPump:
     def counts(self) -> Counts | None:
         """Usage by the protocol's rule."""
         return self._reader.counts
+
+    @property
+    def reported(self) -> Counts | None:
+        """As the reader found it."""
+        return self._reader.reported
 
     @property
     def answered(self) -> bool:
@@ -122,7 +135,7 @@ class EventPump:
         out: list[bytes] = []
         progressed = self._grown()
         for event in events:
-            kind, wire = self._reader.feed(event)
+            kind, wire = self._feed(event)
             if kind is _ANSWER:
                 progressed = True
                 out.append(wire)
@@ -186,11 +199,13 @@ class EventPump:
 class BodyPump:
     """One whole JSON answer."""
 
-    def __init__(self, rules: Rules, call: Call, *, note: Callable[[str], None]) -> None:
+    def __init__(self, rules: Rules, call: Call, *, produced: Produced | None, note: Callable[[str], None]) -> None:
         self._rules = rules
         self._call = call
+        self._produced = produced
         self._note = note
         self.counts: Counts | None = None
+        self.reported: Counts | None = None
         self.answered = False
         self.provider_ids: tuple[str, ...] = ()
 
@@ -213,8 +228,13 @@ class BodyPump:
 
     def _judge(self, body: bytes) -> Ended:
         read = self._rules.read(self._call, body)
-        self.counts, self.provider_ids = read.counts, read.provider_ids
+        self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
             return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
-        return Ended(Reason.NO_EVIDENCE if read.counts is None else None, body)
+        if read.counts is not None:
+            return Ended(None, body)
+        if self._produced is not None:
+            self.answered = is_answer(body)
+            self._produced.take(body)
+        return Ended(Reason.NO_EVIDENCE, body)
