@@ -76,6 +76,9 @@ STALL_MAX_S = 590.0
 
 # -- protocols -------------------------------------------------------------------------------------------------------
 
+#: The output limit of a request converted to Messages, which demands one, where neither the client nor the model's
+#: config names any: what Claude Code asks for, and within reach of every current Claude.
+CONVERTED_OUTPUT_TOKENS = 32_000
 #: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
