@@ -12,16 +12,14 @@ import msgspec
 
 from hoptrio.limits import CONVERTED_OUTPUT_TOKENS
 from hoptrio.protocols.convert.naming import ToolName, names_by_join
-from hoptrio.protocols.convert.request import (
-    decode_chat,
-    decode_gemini,
-    decode_messages,
-    decode_responses,
-    encode_chat,
-    encode_gemini,
-    encode_messages,
-    encode_responses,
-)
+from hoptrio.protocols.convert.request.decode import chat as decode_chat
+from hoptrio.protocols.convert.request.decode import gemini as decode_gemini
+from hoptrio.protocols.convert.request.decode import messages as decode_messages
+from hoptrio.protocols.convert.request.decode import responses as decode_responses
+from hoptrio.protocols.convert.request.encode import chat as encode_chat
+from hoptrio.protocols.convert.request.encode import gemini as encode_gemini
+from hoptrio.protocols.convert.request.encode import messages as encode_messages
+from hoptrio.protocols.convert.request.encode import responses as encode_responses
 from hoptrio.protocols.convert.request.tables import check_channel, unconvertible
 from hoptrio.protocols.events import Call, Framing, Protocol
 from hoptrio.protocols.messages.request import VERSION

@@ -184,3 +184,5 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     cache_key: str = ""
     tier: str = ""
+    #: Answers wanted, where it is more than one.
+    choices: int | None = None

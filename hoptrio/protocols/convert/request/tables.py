@@ -65,7 +65,7 @@ _CACHING = "a caching hint; every provider caches by its own rules"
 _STORED = "nothing is stored: a converted answer cannot be referred to later"
 _AT_PROVIDER = "names what is kept at the provider"
 _MONEY = "changes who is billed or what is paid"
-_ONE_ANSWER = "an answer of several choices is not converted"
+_ONE_ANSWER = "there is one answer; 1 passes"
 _MEDIA = "only text answers are converted"
 _METADATA = "labels for the provider's own console"
 _HINT = "a hint without an equivalent"
@@ -103,7 +103,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "store": _drop(_STORED),
         "prompt_cache_options": _drop(_CACHING),
         "prompt_cache_retention": _drop(_CACHING),
-        "n": _refuse(_ONE_ANSWER, 1),
+        "n": _to("choices"),
         "logit_bias": _refuse("token numbers of one tokenizer", {}),
         "modalities": _refuse(_MEDIA, ["text"], []),
         "audio": _refuse(_MEDIA),
@@ -210,7 +210,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "generationConfig.responseMimeType": _to("json", "`application/json` without a schema"),
         "generationConfig.thinkingConfig": _to("thinking"),
         "serviceTier": _to("tier"),
-        "generationConfig.candidateCount": _refuse(_ONE_ANSWER, 1),
+        "generationConfig.candidateCount": _to("choices"),
         "generationConfig.responseLogprobs": _refuse(_EXTRA_OUTPUT, False),
         "generationConfig.logprobs": _refuse(_EXTRA_OUTPUT),
         "generationConfig.responseModalities": _refuse(_MEDIA, [], ["TEXT"], ["MODALITY_UNSPECIFIED"]),
@@ -260,6 +260,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "user": _to("user", "hashed if longer than 64"),
         "cache_key": _drop("many servers of this protocol refuse it; Codex always sends it"),
         "tier": _to("service_tier"),
+        "choices": _to("n"),
     },
     Protocol.RESPONSES: {
         "turns": _to("input", "leading system turns as `instructions`; always `store: false`"),
@@ -282,6 +283,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "user": _to("safety_identifier", "hashed if longer than 64"),
         "cache_key": _to("prompt_cache_key"),
         "tier": _to("service_tier"),
+        "choices": _refuse(_ONE_ANSWER),
     },
     Protocol.MESSAGES: {
         "turns": _to("messages", "system and developer turns as `system`, wherever they stood"),
@@ -304,6 +306,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "user": _to("metadata", "hashed if longer than 256"),
         "cache_key": _drop(_CACHING),
         "tier": _to("service_tier", "auto and default; 400 for any other"),
+        "choices": _refuse(_ONE_ANSWER),
     },
     Protocol.GEMINI: {
         "turns": _to("contents", "system and developer turns as `systemInstruction`, wherever they stood"),
@@ -326,6 +329,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "user": _drop("no such parameter"),
         "cache_key": _drop(_CACHING),
         "tier": _to("serviceTier", "auto is left out; scale is 400"),
+        "choices": _to("generationConfig"),
     },
 }
 

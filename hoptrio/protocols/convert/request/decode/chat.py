@@ -22,10 +22,11 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
     Turn,
 )
-from hoptrio.protocols.convert.request.openai import (
+from hoptrio.protocols.convert.request.readings import (
     grammar_of,
     mode_of,
     nonzero,
+    several,
     stop_of,
     tier_of,
     user_of,
@@ -78,6 +79,7 @@ def decode(call: Call, drop_tools: frozenset[str]) -> Conversation:
         user=user_of(body),
         cache_key=fields.string(body, "prompt_cache_key"),
         tier=tier_of(body, "service_tier"),
+        choices=several(body, "n"),
     )
 
 

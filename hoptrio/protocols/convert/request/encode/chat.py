@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hoptrio.protocols.convert.naming import call_id, joined_name
 from hoptrio.protocols.convert.request import media
-from hoptrio.protocols.convert.request.compose import error_text, joined, present, user_id
 from hoptrio.protocols.convert.request.conversation import (
     INSTRUCTING,
     Document,
@@ -23,6 +22,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
 )
 from hoptrio.protocols.convert.request.efforts import effort_of
+from hoptrio.protocols.convert.request.pieces import error_text, joined, present, user_id
 from hoptrio.protocols.convert.request.tables import param_of, unconvertible
 from hoptrio.protocols.convert.request.tools import arguments_text, chosen, functions
 
@@ -52,6 +52,7 @@ def encode(conversation: Conversation, limit_tokens: int | None) -> dict[str, An
         temperature=conversation.temperature,
         top_p=conversation.top_p,
         seed=conversation.seed,
+        n=conversation.choices,
         presence_penalty=conversation.presence_penalty,
         frequency_penalty=conversation.frequency_penalty,
         verbosity=conversation.verbosity,

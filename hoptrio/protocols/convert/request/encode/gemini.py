@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hoptrio.errors import BadRequest
 from hoptrio.protocols.convert.naming import call_id, joined_name
-from hoptrio.protocols.convert.request.compose import instructions, joined, present
 from hoptrio.protocols.convert.request.conversation import (
     INSTRUCTING,
     Image,
@@ -18,6 +17,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
 )
 from hoptrio.protocols.convert.request.efforts import budget_of
+from hoptrio.protocols.convert.request.pieces import instructions, joined, present
 from hoptrio.protocols.convert.request.tables import param_of, unconvertible
 from hoptrio.protocols.convert.request.tools import arguments_object, chosen, functions
 from hoptrio.protocols.events import Protocol
@@ -131,6 +131,7 @@ def _config(conversation: Conversation, limit_tokens: int | None) -> dict[str, A
         topP=conversation.top_p,
         topK=conversation.top_k,
         seed=conversation.seed,
+        candidateCount=conversation.choices,
         presencePenalty=conversation.presence_penalty,
         frequencyPenalty=conversation.frequency_penalty,
         stopSequences=list(conversation.stop) or None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hoptrio.protocols.convert.naming import call_id, joined_name
-from hoptrio.protocols.convert.request.compose import EMPTY_SCHEMA, instructions, present, user_id
 from hoptrio.protocols.convert.request.conversation import (
     ADAPTIVE,
     INSTRUCTING,
@@ -21,6 +20,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolResult,
     ToolUse,
 )
+from hoptrio.protocols.convert.request.pieces import EMPTY_SCHEMA, instructions, present, user_id
 from hoptrio.protocols.convert.request.schemas import closed
 from hoptrio.protocols.convert.request.tables import param_of, unconvertible
 from hoptrio.protocols.convert.request.tools import arguments_object, chosen, functions

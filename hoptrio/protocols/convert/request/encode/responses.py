@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from hoptrio.protocols.convert.naming import call_id, joined_name
 from hoptrio.protocols.convert.request import media
-from hoptrio.protocols.convert.request.compose import EMPTY_SCHEMA, error_text, joined, present, user_id
 from hoptrio.protocols.convert.request.conversation import (
     Image,
     Mode,
@@ -19,6 +18,7 @@ from hoptrio.protocols.convert.request.conversation import (
     Turn,
 )
 from hoptrio.protocols.convert.request.efforts import effort_of
+from hoptrio.protocols.convert.request.pieces import EMPTY_SCHEMA, error_text, joined, present, user_id
 from hoptrio.protocols.convert.request.tools import arguments_text, chosen, functions
 from hoptrio.protocols.events import Protocol
 

@@ -1,4 +1,4 @@
-"""What Chat Completions and Responses have in common in a request: small readings of one parameter each. Pure."""
+"""Small readings of one parameter each that several protocols have in common. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hoptrio.errors import BadRequest
 from hoptrio.protocols import fields
 from hoptrio.protocols.convert.request.conversation import Choice, Mode
 
-__all__ = ["grammar_of", "mode_of", "nonzero", "stop_of", "tier_of", "user_of"]
+__all__ = ["grammar_of", "mode_of", "nonzero", "several", "stop_of", "tier_of", "user_of"]
 
 _MODES = {mode.value: mode for mode in Mode}
 #: What OpenAI and Anthropic call the price without any choice.
@@ -18,6 +18,12 @@ _STANDARD = ("default", "standard", "standard_only")
 def nonzero(body: dict[str, Any], name: str, param: str = "") -> float | None:
     """A penalty; 0 is what an absent one is."""
     return fields.number(body, name, param) or None
+
+
+def several(body: dict[str, Any], name: str, param: str = "") -> int | None:
+    """How many answers, if not one."""
+    count = fields.whole(body, name, param)
+    return None if count == 1 else count
 
 
 def stop_of(body: dict[str, Any], name: str, param: str = "") -> tuple[str, ...]:

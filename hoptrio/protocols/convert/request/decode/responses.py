@@ -23,7 +23,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
     Turn,
 )
-from hoptrio.protocols.convert.request.openai import grammar_of, mode_of, tier_of, user_of
+from hoptrio.protocols.convert.request.readings import grammar_of, mode_of, tier_of, user_of
 from hoptrio.protocols.convert.request.tables import check_client, unconvertible
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.responses.request import hosted_name

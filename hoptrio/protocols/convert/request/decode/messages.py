@@ -27,7 +27,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
     Turn,
 )
-from hoptrio.protocols.convert.request.openai import stop_of, tier_of
+from hoptrio.protocols.convert.request.readings import stop_of, tier_of
 from hoptrio.protocols.convert.request.tables import check_client, unconvertible
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.messages.request import hosted_name

@@ -31,7 +31,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
     Turn,
 )
-from hoptrio.protocols.convert.request.openai import nonzero, stop_of, tier_of
+from hoptrio.protocols.convert.request.readings import nonzero, several, stop_of, tier_of
 from hoptrio.protocols.convert.request.schemas import from_openapi
 from hoptrio.protocols.convert.request.tables import check_client, unconvertible
 from hoptrio.protocols.events import Protocol
@@ -89,6 +89,7 @@ def decode(call: Call, drop_tools: frozenset[str]) -> Conversation:
         json=mime == _JSON and schema is None,
         thinking=_thinking(config),
         tier=_tier(body),
+        choices=several(*_at(config, "candidateCount")),
     )
 
 
