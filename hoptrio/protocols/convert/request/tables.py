@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANNEL",
     "CLIENT",
+    "CONTENT",
     "Fate",
     "Row",
     "check_channel",
@@ -47,10 +48,12 @@ class Row(NamedTuple):
     name: str = ""
     why: str = ""
     harmless: tuple[object, ...] = ()
+    #: A second neutral field that it may become instead.
+    also: str = ""
 
 
-def _to(name: str, why: str = "") -> Row:
-    return Row(Fate.CARRIED, name, why)
+def _to(name: str, why: str = "", also: str = "") -> Row:
+    return Row(Fate.CARRIED, name, why, also=also)
 
 
 def _drop(why: str) -> Row:
@@ -92,7 +95,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "stop": _to("stop"),
         "logprobs": _to("logprobs"),
         "top_logprobs": _to("logprobs"),
-        "response_format": _to("schema", "`json_object` is the field `json`"),
+        "response_format": _to("schema", "`json_object` is JSON without a schema", also="json"),
         "verbosity": _to("verbosity"),
         "reasoning_effort": _to("thinking"),
         "safety_identifier": _to("user", "before `user`"),
@@ -127,7 +130,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "top_p": _to("top_p"),
         "top_logprobs": _to("logprobs"),
         "include": _to("logprobs", "`message.output_text.logprobs`; all else is dropped"),
-        "text.format": _to("schema", "`json_object` is the field `json`"),
+        "text.format": _to("schema", "`json_object` is JSON without a schema", also="json"),
         "text.verbosity": _to("verbosity"),
         "reasoning.effort": _to("thinking"),
         "reasoning.summary": _to("thinking"),
@@ -161,7 +164,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "system": _to("turns", "the first system turn"),
         "stream": _to("stream"),
         "tools": _to("tools"),
-        "tool_choice": _to("choice", "`disable_parallel_tool_use` is the field `serial`"),
+        "tool_choice": _to("choice", "with `disable_parallel_tool_use`", also="serial"),
         "max_tokens": _to("limit_tokens"),
         "temperature": _to("temperature"),
         "top_p": _to("top_p"),
@@ -240,6 +243,8 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
 
 CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
     Protocol.CHAT: {
+        "model": _to("model"),
+        "stream": _to("stream"),
         "turns": _to("messages", "system and developer turns as `system`; reasoning is dropped"),
         "tools": _to("tools"),
         "choice": _to("tool_choice", "a choice among some leaves the other tools out"),
@@ -263,6 +268,8 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "choices": _to("n"),
     },
     Protocol.RESPONSES: {
+        "model": _to("model"),
+        "stream": _to("stream"),
         "turns": _to("input", "leading system turns as `instructions`; always `store: false`"),
         "tools": _to("tools", "`strict` is always said"),
         "choice": _to("tool_choice", "a choice among some leaves the other tools out"),
@@ -275,21 +282,23 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "presence_penalty": _refuse("no such parameter; 0 passes"),
         "frequency_penalty": _refuse("no such parameter; 0 passes"),
         "stop": _refuse("no such parameter"),
-        "logprobs": _to("top_logprobs"),
-        "schema": _to("text"),
-        "json": _to("text"),
-        "verbosity": _to("text"),
-        "thinking": _to("reasoning", "a budget up to 4,096 is low, up to 16,384 medium, else high"),
+        "logprobs": _to("include", "with `top_logprobs`"),
+        "schema": _to("text.format"),
+        "json": _to("text.format"),
+        "verbosity": _to("text.verbosity"),
+        "thinking": _to("reasoning.effort", "a budget up to 4,096 is low, up to 16,384 medium, else high"),
         "user": _to("safety_identifier", "hashed if longer than 64"),
         "cache_key": _to("prompt_cache_key"),
         "tier": _to("service_tier"),
         "choices": _refuse(_ONE_ANSWER),
     },
     Protocol.MESSAGES: {
+        "model": _to("model"),
+        "stream": _to("stream"),
         "turns": _to("messages", "system and developer turns as `system`, wherever they stood"),
         "tools": _to("tools"),
         "choice": _to("tool_choice", "400 for a forced call with thinking; a choice among some leaves others out"),
-        "serial": _to("tool_choice"),
+        "serial": _to("tool_choice.disable_parallel_tool_use"),
         "limit_tokens": _to("max_tokens", "required: without a limit, the model's maximum"),
         "temperature": _to("temperature", "at most 1; left out where it is 1, and with thinking"),
         "top_p": _to("top_p", "left out where it is 1, and with thinking"),
@@ -299,38 +308,86 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "frequency_penalty": _refuse("no such parameter; 0 passes"),
         "stop": _to("stop_sequences"),
         "logprobs": _refuse("no such parameter"),
-        "schema": _to("output_config", "objects are closed, as the API demands"),
+        "schema": _to("output_config.format", "objects are closed, as the API demands"),
         "json": _refuse("JSON without a schema cannot be demanded"),
         "verbosity": _drop(_HINT),
         "thinking": _to("thinking", "an effort as `output_config.effort`, `minimal` as low"),
-        "user": _to("metadata", "hashed if longer than 256"),
+        "user": _to("metadata.user_id", "hashed if longer than 256"),
         "cache_key": _drop(_CACHING),
         "tier": _to("service_tier", "auto and default; 400 for any other"),
         "choices": _refuse(_ONE_ANSWER),
     },
     Protocol.GEMINI: {
+        "model": _drop("the path names it"),
+        "stream": _drop("the path says it; a Chat stream is 400"),
         "turns": _to("contents", "system and developer turns as `systemInstruction`, wherever they stood"),
-        "tools": _to("tools", "`strict` is dropped"),
-        "choice": _to("toolConfig"),
+        "tools": _to("tools.functionDeclarations", "`strict` is dropped"),
+        "choice": _to("toolConfig.functionCallingConfig"),
         "serial": _refuse("parallel calls cannot be turned off"),
-        "limit_tokens": _to("generationConfig"),
-        "temperature": _to("generationConfig"),
-        "top_p": _to("generationConfig"),
-        "top_k": _to("generationConfig"),
-        "seed": _to("generationConfig"),
-        "presence_penalty": _to("generationConfig"),
-        "frequency_penalty": _to("generationConfig"),
-        "stop": _to("generationConfig"),
+        "limit_tokens": _to("generationConfig.maxOutputTokens"),
+        "temperature": _to("generationConfig.temperature"),
+        "top_p": _to("generationConfig.topP"),
+        "top_k": _to("generationConfig.topK"),
+        "seed": _to("generationConfig.seed"),
+        "presence_penalty": _to("generationConfig.presencePenalty"),
+        "frequency_penalty": _to("generationConfig.frequencyPenalty"),
+        "stop": _to("generationConfig.stopSequences"),
         "logprobs": _refuse(_EXTRA_OUTPUT),
-        "schema": _to("generationConfig"),
-        "json": _to("generationConfig"),
+        "schema": _to("generationConfig.responseJsonSchema"),
+        "json": _to("generationConfig.responseMimeType"),
         "verbosity": _drop(_HINT),
-        "thinking": _to("generationConfig", "an effort as a budget: 1,024 to low, 8,192 medium, 24,576 from high on"),
+        "thinking": _to(
+            "generationConfig.thinkingConfig", "an effort as a budget: 1,024 to low, 8,192 medium, 24,576 from high on"
+        ),
         "user": _drop("no such parameter"),
         "cache_key": _drop(_CACHING),
         "tier": _to("serviceTier", "auto is left out; scale is 400"),
-        "choices": _to("generationConfig"),
+        "choices": _to("generationConfig.candidateCount"),
     },
+}
+
+_ALL = tuple(Protocol)
+
+
+def _content(why: str = "", **other: Row) -> Mapping[Protocol, Row]:
+    """Carried everywhere but for `other`."""
+    return {protocol: other.get(protocol.value, Row(Fate.CARRIED, why=why)) for protocol in _ALL}
+
+
+#: What becomes of content, by the channel's protocol.
+CONTENT: Mapping[str, Mapping[Protocol, Row]] = {
+    "text": _content(),
+    "a refusal of the assistant": _content("as text", chat=_to("refusal"), responses=_to("refusal")),
+    "system and developer turns": _content(chat=_to("", "as `system`")),
+    "such a turn in mid-conversation": _content(
+        "in its place",
+        messages=_to("", "behind the other instructions"),
+        gemini=_to("", "behind the other instructions"),
+    ),
+    "an image, base64": _content(),
+    "an image that is not JPEG, PNG, GIF or WebP": _content(messages=_refuse("not taken")),
+    "an image by URL": _content(),
+    "a PDF, base64": _content(),
+    "a PDF by URL": _content(chat=_refuse("must be in the request itself")),
+    "a tool call": _content(),
+    "a tool call whose arguments are no JSON object": _content(
+        messages=_refuse("an object is needed"), gemini=_refuse("an object is needed")
+    ),
+    "a tool's result": _content(),
+    "a failed tool's result": _content(
+        "",
+        chat=_to("", "`Error: ` before the text"),
+        responses=_to("", "`Error: ` before the text"),
+        messages=_to("", "`is_error`"),
+        gemini=_to("", "`response.error`"),
+    ),
+    "an image in a tool's result": _content(
+        chat=_to("", "in a user message behind the results"), gemini=_to("", "beside the result")
+    ),
+    "a tool in a namespace": _content("as `namespace__name`"),
+    "a custom (free-form) tool": _content("as a function of one string; its grammar goes into the description"),
+    "reasoning that a provider of the channel's protocol made": _content(chat=_drop("no slot")),
+    "reasoning that another made": {protocol: _drop("means nothing to it") for protocol in _ALL},
 }
 
 _UNSET: tuple[object, ...] = (None, (), "")
@@ -375,7 +432,7 @@ def check_channel(conversation: Conversation, channel: Protocol) -> None:
 
 def param_of(client: Protocol, field: str) -> str:
     """What a client calls a field of the neutral request; the field itself where it cannot have come from it."""
-    return next((name for name, row in CLIENT[client].items() if row.name == field), field)
+    return next((name for name, row in CLIENT[client].items() if field in (row.name, row.also)), field)
 
 
 def _check(client: Protocol, param: str, value: object) -> None:
