@@ -87,9 +87,10 @@ def tool_loops(draw, pair, place):
     results = st.lists(texts.map(Text), max_size=2)
     if {*pair} == {RESPONSES, MESSAGES}:
         results = st.lists(texts.map(Text) | images, max_size=2)
-    calls = []
-    for id_ in draw(st.lists(ids, min_size=1, max_size=3, unique=True)):
-        calls.append(ToolUse(id=f"{place}{id_}", tool=ToolName(draw(names)), arguments=json.dumps(draw(arguments))))
+    calls = [
+        ToolUse(id=f"{place}{id_}", tool=ToolName(draw(names)), arguments=json.dumps(draw(arguments)))
+        for id_ in draw(st.lists(ids, min_size=1, max_size=3, unique=True))
+    ]
     answers = [
         ToolResult(
             id=call.id,

@@ -41,8 +41,8 @@ _LOGPROBS = "message.output_text.logprobs"
 #: Codex offers these with every request and leaves their use open (protocols page 9.4); what `tool_search` would find
 #: is given at once.
 _DROPPED_TOOLS = frozenset({"web_search", "tool_search"})
-#: Records of such tools in the history: what they found is in the text that follows.
-_DROPPED_ITEMS = frozenset({"web_search_call"})
+#: Records of such tools in the history, whose finds are in the text that follows; and tools, which `_all_tools` reads.
+_DROPPED_ITEMS = ("web_search_call", "additional_tools")
 
 
 def decode(call: Call, drop_tools: frozenset[str]) -> Conversation:
@@ -100,7 +100,7 @@ def _add_item(turns: list[tuple[Role, list[Any]]], item: dict[str, Any], param: 
         _add(turns, Role.TOOL, [_result(item, param)])
     elif kind == "reasoning":
         _add(turns, Role.ASSISTANT, list(_reasoning(item, param)))
-    elif kind not in _DROPPED_ITEMS and kind != "additional_tools":
+    elif kind not in _DROPPED_ITEMS:
         raise unconvertible(f"{param}.type", "items of this type are not converted")
 
 
