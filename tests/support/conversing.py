@@ -43,7 +43,7 @@ def converted(client, channel, body, **options):
     """The channel's body for a client's, which stays as it was."""
     call = parsed(client, body)
     before = copy.deepcopy(call.body)
-    out = convert.channel_call(call, Protocol(channel), **options).body
+    out = convert.prepare(call, Protocol(channel), **options).call.body
     assert call.body == before
     assert json.loads(json.dumps(out)) == out
     return out

@@ -6,7 +6,7 @@ docs/conversion.md. The input is never changed; parts of it (schemas, images) ma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.convert.request.conversation import Conversation
 
-__all__ = ["channel_call", "decode", "encode", "possible", "tool_names"]
+__all__ = ["Prepared", "decode", "encode", "possible", "prepare", "tool_names"]
 
 _DECODERS: Mapping[Protocol, Callable[[Call, frozenset[str]], Conversation]] = {
     Protocol.CHAT: decode_chat.decode,
@@ -45,6 +45,15 @@ _ENCODERS: Mapping[Protocol, Callable[[Conversation, Any], dict[str, Any]]] = {
 }
 #: The version that still takes sampling parameters (protocols page 6.1).
 _MESSAGES_HEADERS = (("anthropic-version", VERSION),)
+
+
+class Prepared(NamedTuple):
+    """What a channel is sent, and what its answer is read with."""
+
+    #: A call of the channel's protocol, ready for that protocol's rules (`encode`, `path`).
+    call: Call
+    #: What the client calls each of its tools, by what the channel calls it.
+    names: Mapping[str, ToolName]
 
 
 def possible(client: Protocol, channel: Protocol, *, stream: bool) -> bool:
@@ -78,14 +87,16 @@ def encode(conversation: Conversation, channel: Protocol, *, output_max: int | N
     return _ENCODERS[channel](conversation, limit)
 
 
-def channel_call(
+def prepare(
     call: Call, channel: Protocol, *, drop_tools: frozenset[str] = frozenset(), output_max: int | None = None
-) -> Call:
-    """`call` as a call of the channel's protocol, ready for the channel's own rules (`encode`, `path`, `reader`).
+) -> Prepared:
+    """A client's call for a channel of another protocol. Raises BadRequest as `decode` and `encode` do."""
+    conversation = decode(call, drop_tools)
+    body = encode(conversation, channel, output_max=output_max)
+    return Prepared(_channel_call(call, channel, body), tool_names(conversation))
 
-    Raises BadRequest as `decode` and `encode` do.
-    """
-    body = encode(decode(call, drop_tools), channel, output_max=output_max)
+
+def _channel_call(call: Call, channel: Protocol, body: dict[str, Any]) -> Call:
     return msgspec.structs.replace(
         call,
         protocol=channel,

@@ -63,7 +63,7 @@ def native(protocol, call):
 def attempt(call, channel):
     """None, or the refusal. What is made must be a valid request of the channel's."""
     try:
-        made = convert.channel_call(call, channel)
+        made = convert.prepare(call, channel).call
     except BadRequest as error:
         return error
     native(channel, made)
@@ -148,7 +148,7 @@ def test_work_and_size_grow_with_the_request_and_no_faster(client, channel):
     once, twice = (parsed(client, longer(client, times)) for times in (100, 200))
     bodies = []
     work = [
-        calls_made(lambda call=call: bodies.append(convert.channel_call(call, Protocol(channel)).body))
+        calls_made(lambda call=call: bodies.append(convert.prepare(call, Protocol(channel)).call.body))
         for call in (once, twice)
     ]
     assert work[1] < 2.1 * work[0]

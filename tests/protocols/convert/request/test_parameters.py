@@ -368,18 +368,19 @@ def test_only_a_chat_stream_on_a_gemini_channel_is_impossible():
     assert impossible == {(Protocol.CHAT, Protocol.GEMINI, True)}
     assert not any(convert.possible(protocol, protocol, stream=False) for protocol in Protocol)
     with pytest.raises(BadRequest) as refused:
-        convert.channel_call(parsed("chat", HELLO["chat"] | {"stream": True}), Protocol.GEMINI)
+        convert.prepare(parsed("chat", HELLO["chat"] | {"stream": True}), Protocol.GEMINI)
     assert refused.value.param == "stream"
 
 
 def test_the_channels_call_is_one_of_its_own_protocol():
     call = parsed("gemini", HELLO["gemini"], path="/v1beta/models/m:streamGenerateContent")
-    made = convert.channel_call(call, Protocol.MESSAGES, output_max=77)
+    made = convert.prepare(call, Protocol.MESSAGES, output_max=77).call
     assert (made.protocol, made.framing, made.output_limit) == (Protocol.MESSAGES, Framing.SSE, 77)
     assert made.headers == (("anthropic-version", "2023-06-01"),)
     assert (call.tier_open, made.tier_open) == (False, True)
-    back = convert.channel_call(parsed("messages", HELLO["messages"], {"anthropic-beta": "a"}), Protocol.CHAT)
+    back = convert.prepare(parsed("messages", HELLO["messages"], {"anthropic-beta": "a"}), Protocol.CHAT).call
     assert (back.headers, back.query, back.usage_asked) == ((), (), False)
     hosted = parsed("responses", HELLO["responses"] | {"tools": [{"type": "web_search"}]})
     assert hosted.hosted_tools
-    assert convert.channel_call(hosted, Protocol.CHAT).hosted_tools == ()
+    assert convert.prepare(hosted, Protocol.CHAT).call.hosted_tools == ()
+    assert convert.prepare(hosted, Protocol.CHAT).names == {}

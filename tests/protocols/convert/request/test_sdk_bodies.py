@@ -181,7 +181,7 @@ PAIRS = [(client, channel) for client in Protocol for channel in Protocol if cli
 
 @pytest.mark.parametrize(("client", "channel"), PAIRS)
 def test_what_an_sdk_sends_is_a_valid_request_of_every_other_channel(calls, client, channel):
-    made = convert.channel_call(calls[client], channel)
+    made = convert.prepare(calls[client], channel).call
     body = RULES[channel].encode(
         made, model="m", output_limit=None, ask_usage=True, drop_unknown=False, drop_tools=frozenset()
     )
