@@ -93,10 +93,13 @@ def prepare(
     """A client's call for a channel of another protocol. Raises BadRequest as `decode` and `encode` do."""
     conversation = decode(call, drop_tools)
     body = encode(conversation, channel, output_max=output_max)
-    return Prepared(_channel_call(call, channel, body), tool_names(conversation))
+    # A Gemini client's unsaid tier is standard; elsewhere the provider may serve, and price, it as its priority one.
+    unsaid = call.tier_open or (call.protocol is Protocol.GEMINI and not conversation.tier)
+    tier_open = unsaid and channel is not Protocol.GEMINI
+    return Prepared(_channel_call(call, channel, body, tier_open=tier_open), tool_names(conversation))
 
 
-def _channel_call(call: Call, channel: Protocol, body: dict[str, Any]) -> Call:
+def _channel_call(call: Call, channel: Protocol, body: dict[str, Any], *, tier_open: bool) -> Call:
     return msgspec.structs.replace(
         call,
         protocol=channel,
@@ -104,8 +107,7 @@ def _channel_call(call: Call, channel: Protocol, body: dict[str, Any]) -> Call:
         body=body,
         usage_asked=call.stream and channel is Protocol.CHAT,
         output_limit=body.get("max_tokens", call.output_limit),
-        # A provider whose default is "auto" may serve, and price, an unsaid tier as its priority one.
-        tier_open=call.tier is None and channel is not Protocol.GEMINI,
+        tier_open=tier_open,
         # What the request converts to runs no tool at the provider.
         hosted_tools=(),
         hosted_calls_max={},

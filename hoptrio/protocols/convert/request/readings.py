@@ -8,7 +8,7 @@ from hoptrio.errors import BadRequest
 from hoptrio.protocols import fields
 from hoptrio.protocols.convert.request.conversation import Choice, Mode
 
-__all__ = ["grammar_of", "mode_of", "nonzero", "several", "stop_of", "tier_of", "user_of"]
+__all__ = ["grammar_of", "mode_of", "nonzero", "serial_of", "several", "stop_of", "tier_of", "user_of"]
 
 _MODES = {mode.value: mode for mode in Mode}
 #: What OpenAI and Anthropic call the price without any choice.
@@ -24,6 +24,11 @@ def several(body: dict[str, Any], name: str, param: str = "") -> int | None:
     """How many answers, if not one."""
     count = fields.whole(body, name, param)
     return None if count == 1 else count
+
+
+def serial_of(body: dict[str, Any]) -> bool:
+    """``parallel_tool_calls: false``; true is what an absent one is."""
+    return body.get("parallel_tool_calls") is not None and not fields.flag(body, "parallel_tool_calls")
 
 
 def stop_of(body: dict[str, Any], name: str, param: str = "") -> tuple[str, ...]:

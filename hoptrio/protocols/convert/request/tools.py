@@ -42,7 +42,12 @@ def functions(conversation: Conversation) -> list[Function]:
     made = [_function(tool) for tool in conversation.tools]
     if len({each.name for each in made}) < len(made):
         raise BadRequest("Invalid 'tools': two tools have the same name.", param=param_of(conversation.client, "tools"))
-    return [each for each in made if not allowed or each.name in allowed]
+    offered = [each for each in made if not allowed or each.name in allowed]
+    choice = conversation.choice
+    if choice is not None and choice.mode is Mode.REQUIRED and not offered:
+        param = param_of(conversation.client, "choice")
+        raise BadRequest(f"Invalid '{param}': there is no tool that could be called.", param=param)
+    return offered
 
 
 def chosen(conversation: Conversation) -> _Chosen | None:

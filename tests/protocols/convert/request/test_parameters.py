@@ -286,6 +286,8 @@ REFUSALS = [
         {"tools": TOOLS["chat"], "tool_choice": "required", "reasoning_effort": "high"},
         "tool_choice",
     ),
+    ("chat", "messages", {"tool_choice": "required"}, "tool_choice"),
+    ("gemini", "chat", {"toolConfig": {"functionCallingConfig": {"mode": "ANY"}}}, "toolConfig.functionCallingConfig"),
     ("messages", "chat", {"stop_sequences": list("abcde")}, "stop_sequences"),
     ("responses", "chat", {"previous_response_id": "resp_1"}, "previous_response_id"),
     ("responses", "messages", {"conversation": "conv_1"}, "conversation"),
@@ -378,6 +380,8 @@ def test_the_channels_call_is_one_of_its_own_protocol():
     assert (made.protocol, made.framing, made.output_limit) == (Protocol.MESSAGES, Framing.SSE, 77)
     assert made.headers == (("anthropic-version", "2023-06-01"),)
     assert (call.tier_open, made.tier_open) == (False, True)
+    said = parsed("gemini", HELLO["gemini"] | {"serviceTier": "standard"})
+    assert not convert.prepare(said, Protocol.CHAT).call.tier_open
     back = convert.prepare(parsed("messages", HELLO["messages"], {"anthropic-beta": "a"}), Protocol.CHAT).call
     assert (back.headers, back.query, back.usage_asked) == ((), (), False)
     hosted = parsed("responses", HELLO["responses"] | {"tools": [{"type": "web_search"}]})

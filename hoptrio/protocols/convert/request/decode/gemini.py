@@ -76,7 +76,7 @@ def decode(call: Call, drop_tools: frozenset[str]) -> Conversation:
         stream=call.stream,
         turns=tuple(_Turns().read(body)),
         tools=tools,
-        choice=_choice(body) if tools else None,
+        choice=_choice(body),
         limit_tokens=fields.whole(*_at(config, "maxOutputTokens")),
         temperature=fields.number(*_at(config, "temperature")),
         top_p=fields.number(*_at(config, "topP")),

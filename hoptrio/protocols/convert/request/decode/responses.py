@@ -23,7 +23,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
     Turn,
 )
-from hoptrio.protocols.convert.request.readings import grammar_of, mode_of, tier_of, user_of
+from hoptrio.protocols.convert.request.readings import grammar_of, mode_of, serial_of, tier_of, user_of
 from hoptrio.protocols.convert.request.tables import check_client, unconvertible
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.responses.request import hosted_name
@@ -58,8 +58,8 @@ def decode(call: Call, drop_tools: frozenset[str]) -> Conversation:
         stream=call.stream,
         turns=_turns(body),
         tools=tools,
-        choice=_choice(body) if tools else None,
-        serial=body.get("parallel_tool_calls") is not None and not fields.flag(body, "parallel_tool_calls"),
+        choice=_choice(body),
+        serial=serial_of(body) and bool(tools),
         limit_tokens=fields.whole(body, "max_output_tokens"),
         temperature=fields.number(body, "temperature"),
         top_p=fields.number(body, "top_p"),
