@@ -97,6 +97,9 @@ QUOTE_TOOLS_TOKENS = 600
 #: Calls of one hosted tool in one request where the request sets no bound of its own; it is then set upstream where the
 #: protocol has a field for it. Agentic searches make 5 to 20.
 HOSTED_CALLS_MAX = 32
+#: The output limit of a request converted to Messages, which demands one, where neither the client nor the model's
+#: config names any: what Claude Code asks for, and within reach of every current Claude.
+CONVERTED_OUTPUT_TOKENS = 32_000
 
 # -- admission: channels in trouble, and attempts -------------------------------------------------------------------
 
