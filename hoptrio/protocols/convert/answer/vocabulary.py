@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.answer.ends import End
     from hoptrio.protocols.convert.carrier import Carried
     from hoptrio.protocols.convert.naming import ToolName
-    from hoptrio.protocols.events import Counts, Protocol
+    from hoptrio.protocols.events import Counts, Protocol, SseEvent
 
 __all__ = ["Citation", "Decoder", "Encoder", "Origin", "Track", "Weigh", "Weighed"]
 
@@ -153,7 +153,7 @@ class Encoder(Interface):
 class Decoder(Interface):
     """Reads one answer in the channel's protocol."""
 
-    def feed(self, name: bytes, data: bytes) -> bytes:
+    def feed(self, event: SseEvent) -> bytes:
         """One event; the encoder's bytes for it."""
 
     def whole(self, data: bytes) -> bytes:

@@ -13,6 +13,7 @@ import msgspec
 from hoptrio.protocols.convert.answer.decode.lenient import Mending, read_leniently, to_json
 from hoptrio.protocols.convert.answer.ends import FROM_CHAT, End
 from hoptrio.protocols.convert.answer.vocabulary import Citation
+from hoptrio.protocols.events import SseEvent
 from hoptrio.protocols.members import UNREADABLE
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ class ChatDecoder:
         self._calls: dict[int, _Calls] = {}
         self._started = False
 
-    def feed(self, name: bytes, data: bytes) -> bytes:
+    def feed(self, event: SseEvent) -> bytes:
         """One chunk."""
+        data = event[1]
         ragged = False
         try:
             chunk: _Chunk | None = _decode(data)
@@ -89,7 +91,7 @@ class ChatDecoder:
 
     def whole(self, data: bytes) -> bytes:
         """One body."""
-        return self.feed(b"", data)
+        return self.feed(SseEvent(b"", data))
 
     def _take(self, track: Track, delta: _Delta, choice: _Choice) -> bytes:
         content = delta.content

@@ -14,7 +14,7 @@ from hoptrio.protocols.convert.answer.decode.lenient import Mending, read_lenien
 from hoptrio.protocols.convert.answer.decode.partial_args import put
 from hoptrio.protocols.convert.answer.ends import FROM_GEMINI, End
 from hoptrio.protocols.convert.carrier import Carried
-from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.events import Protocol, SseEvent
 from hoptrio.protocols.members import UNREADABLE
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ class GeminiDecoder:
         self._candidates: dict[int, _Parts] = {}
         self._started = False
 
-    def feed(self, name: bytes, data: bytes) -> bytes:
+    def feed(self, event: SseEvent) -> bytes:
         """One chunk."""
+        data = event[1]
         ragged = False
         try:
             chunk: _Chunk | None = _decode(data)
@@ -91,7 +92,7 @@ class GeminiDecoder:
 
     def whole(self, data: bytes) -> bytes:
         """One body."""
-        return self.feed(b"", data)
+        return self.feed(SseEvent(b"", data))
 
     def _parts(self, index: Any) -> _Parts:
         index = index if type(index) is int and index >= 0 else 0

@@ -17,6 +17,7 @@ from hoptrio.protocols.members import UNREADABLE
 
 if TYPE_CHECKING:
     from hoptrio.protocols.convert.answer.vocabulary import Encoder, Track
+    from hoptrio.protocols.events import SseEvent
 
 __all__ = ["MessagesDecoder"]
 
@@ -39,7 +40,7 @@ class _Message(msgspec.Struct, gc=False):
 
 class _Event(msgspec.Struct, gc=False):
     type: Any = None
-    index: Any = None
+    index: int = -1
     delta: _Delta | None = None
     content_block: Any = None
     message: _Message | None = None
@@ -56,29 +57,33 @@ class MessagesDecoder:
         self._encoder = encoder
         self._track: Track = encoder.track(0)
         #: Index -> the block that is open there; of a kind that is passed over, none is.
-        self._blocks: dict[Any, _Block] = {}
+        self._blocks: dict[int, _Block] = {}
 
-    def feed(self, name: bytes, data: bytes) -> bytes:
+    def feed(self, event: SseEvent) -> bytes:
         """One event."""
         try:
-            event: _Event | None = _decode_event(data)
+            read: _Event | None = _decode_event(event[1])
         except UNREADABLE:
-            event = read_leniently(data, _Event)
+            read = read_leniently(event[1], _Event)
             self._mend()
-        if event is None:
+        if read is None:
             return b""
-        kind = event.type or name.decode("utf-8", "replace")
+        kind = read.type or event[0].decode("utf-8", "replace")
         if kind == "content_block_delta":
-            block = self._blocks.get(event.index) if type(event.index) is int else None
-            return b"" if block is None or event.delta is None else self._continue(block, event.delta)
+            block, delta = self._blocks.get(read.index), read.delta
+            if block is None or delta is None:
+                return b""
+            if block.kind == "text" and type(delta.text) is str:
+                return self._track.text(delta.text) if delta.text else b""
+            return self._continue(block, delta)
         if kind == "content_block_start":
-            return self._begin(event.index, event.content_block)
+            return self._begin(read.index, read.content_block)
         if kind == "content_block_stop":
-            return self._end(event.index)
+            return self._end(read.index)
         if kind == "message_start":
-            return self._encoder.start() + self._take(event.message)
-        if kind == "message_delta" and event.delta is not None:
-            self._finish(event.delta.stop_reason, event.delta.stop_sequence)
+            return self._encoder.start() + self._take(read.message)
+        if kind == "message_delta" and read.delta is not None:
+            self._finish(read.delta.stop_reason, read.delta.stop_sequence)
         return b""
 
     def whole(self, data: bytes) -> bytes:
@@ -108,9 +113,9 @@ class MessagesDecoder:
             met = stop_sequence if isinstance(stop_sequence, str) else None
             self._track.finish(FROM_MESSAGES.get(reason, End.STOP), met)
 
-    def _begin(self, index: Any, content: Any) -> bytes:
+    def _begin(self, index: int, content: Any) -> bytes:
         kind = content.get("type") if isinstance(content, dict) else None
-        if kind not in ("text", "thinking", "redacted_thinking", "tool_use") or type(index) is not int:
+        if kind not in ("text", "thinking", "redacted_thinking", "tool_use"):
             return b""
         block = self._blocks[index] = _Block(kind)
         if kind == "tool_use":
@@ -135,8 +140,8 @@ class MessagesDecoder:
             block.carried = Carried(Protocol.MESSAGES, delta.signature)
         return self._track.reasoning(delta.thinking) if delta.thinking and type(delta.thinking) is str else b""
 
-    def _end(self, index: Any) -> bytes:
-        block = self._blocks.pop(index, None) if type(index) is int else None
+    def _end(self, index: int) -> bytes:
+        block = self._blocks.pop(index, None)
         if block is None:
             return b""
         if block.kind == "tool_use":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hoptrio.protocols.convert.answer.vocabulary import Encoder, Track
+    from hoptrio.protocols.events import SseEvent
 
 __all__ = ["ResponsesDecoder"]
 
@@ -76,24 +77,24 @@ class ResponsesDecoder:
         #: Calls that are open.
         self._calls: dict[Any, _Call] = {}
 
-    def feed(self, name: bytes, data: bytes) -> bytes:
+    def feed(self, event: SseEvent) -> bytes:
         """One event."""
         try:
-            event = _decode_event(data)
+            read = _decode_event(event[1])
         except UNREADABLE:
-            loose = read_leniently(data, _LooseEvent)
+            loose = read_leniently(event[1], _LooseEvent)
             if loose is None:
                 return b""
-            event = loose
+            read = loose
             self._mend()
-        kind = event.type or name.decode("utf-8", "replace")
+        kind = read.type or event[0].decode("utf-8", "replace")
         wire = b"" if self._started else self._start()
         if kind == "response.output_text.delta":
-            self._said.add(event.output_index)
-            text = event.delta
-            return wire + self._track.text(text, event.logprobs) if text and type(text) is str else wire
+            self._said.add(read.output_index)
+            text = read.delta
+            return wire + self._track.text(text, read.logprobs) if text and type(text) is str else wire
         handler = _HANDLERS.get(kind) if type(kind) is str else None
-        return wire if handler is None else wire + handler(self, event)
+        return wire if handler is None else wire + handler(self, read)
 
     def whole(self, data: bytes) -> bytes:
         """One response object."""

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["GeminiEncoder", "call_part", "finish_reason"]
 
 _encode = msgspec.json.Encoder().encode
+#: Looking a member up in its enum costs 60 ns.
+_TEXT = Sort.TEXT
+_DATA = b"data: "
 
 
 class GeminiEncoder:
@@ -39,11 +42,14 @@ class GeminiEncoder:
         self.origin = origin
         self.show_thoughts = show_thoughts
         self.unconvertible = ""
+        self.sse = not array
         self._array = ArrayFraming() if array else None
         #: Elements of the array that are held back; None if nothing is.
         self._held: int | None = None
         self._tracks: dict[int, _GeminiTrack] = {}
         self._common = _encode({"modelVersion": origin.model, "responseId": origin.token})[1:]
+        #: What follows a part that is a chunk's only one.
+        self.part_end = b"]}}]," + self._common
 
     def start(self) -> bytes:
         """Nothing: a chunk without content says nothing."""
@@ -83,10 +89,6 @@ class GeminiEncoder:
         self._held = None
         return self.frame(error_data(error))
 
-    def chunk(self, head: bytes, part: bytes) -> bytes:
-        """A chunk with one part of one candidate."""
-        return self.frame(head + part + b"]}}]," + self._common)
-
     def frame(self, data: bytes) -> bytes:
         """One event or element."""
         if self._array is None:
@@ -109,10 +111,23 @@ class _GeminiTrack(Blocks):
         #: A token that waits for its part.
         self._carried: Carried | None = None
         self._head = b'{"candidates":[{"index":%d,"content":{"role":"model","parts":[' % choice
+        self._text = self._head + b'{"text":'
+        self._rest = b"}" + owner.part_end
+        self._frame = owner.frame
+        self._sse = owner.sse
 
     def refuse(self, why: str) -> None:
         """See `Blocks`."""
         self._owner.refuse(why)
+
+    def text(self, text: str, logprobs: list[Any] | None = None) -> bytes:
+        """See `vocabulary.Track`. Nearly every event comes here: what `_add` does for an open text, without the way."""
+        block = self.block
+        if block is None or block.sort is not _TEXT or self._carried is not None:
+            return super().text(text)
+        if self._sse:
+            return b"".join((_DATA, self._text, _encode(text), self._rest, b"\n\n"))
+        return self._frame(self._text + _encode(text) + self._rest)
 
     def last(self) -> dict[str, Any]:
         """The candidate of the last chunk."""
@@ -135,7 +150,7 @@ class _GeminiTrack(Blocks):
             return self._part({"text": text, "thought": True}) if self._owner.show_thoughts else b""
         if self._carried is not None:
             return self._part({"text": text}, signed=True)
-        return self._owner.chunk(self._head, b'{"text":' + _encode(text) + b"}")
+        return self._frame(self._text + _encode(text) + self._rest)
 
     def _shut(self, block: Block) -> bytes:
         if block.sort is Sort.IMAGE:
@@ -158,7 +173,7 @@ class _GeminiTrack(Blocks):
     def _part(self, part: dict[str, Any], *, signed: bool = False) -> bytes:
         if signed:
             self._sign(part)
-        return self._owner.chunk(self._head, _encode(part))
+        return self._frame(self._head + _encode(part) + self._owner.part_end)
 
     def _sign(self, part: dict[str, Any]) -> None:
         if self._carried is not None:

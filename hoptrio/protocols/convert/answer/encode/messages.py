@@ -28,6 +28,8 @@ __all__ = ["MessagesEncoder"]
 
 _encode = msgspec.json.Encoder().encode
 
+#: Looking a member up in its enum costs 60 ns.
+_TEXT = Sort.TEXT
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
 #: Sort -> the type of its delta, and the member that has the text.
 _DELTAS = {
@@ -70,6 +72,13 @@ class MessagesEncoder(Blocks):
         if choice:
             self.refuse("more than one choice")
         return self
+
+    def text(self, text: str, logprobs: list[Any] | None = None) -> bytes:
+        """See `vocabulary.Track`. Nearly every event comes here: what `_add` does for an open text, without the way."""
+        block = self.block
+        if block is None or block.sort is not _TEXT:
+            return super().text(text)
+        return self._head + _encode(text) + _CLOSE
 
     def reasoning(self, text: str) -> bytes:
         """A thinking block, for those who want it."""

@@ -27,6 +27,8 @@ __all__ = ["ResponsesEncoder"]
 
 _encode = msgspec.json.Encoder().encode
 
+#: Looking a member up in its enum costs 60 ns.
+_TEXT = Sort.TEXT
 _DELTA = b'event: %b\ndata: {"type":"%b","sequence_number":'
 _TEXT_DELTA = b"response.output_text.delta"
 _REASONING_DELTA = b"response.reasoning_summary_text.delta"
@@ -91,6 +93,16 @@ class ResponsesEncoder(Blocks):
         """See `Blocks`."""
         self.unconvertible = self.unconvertible or why
 
+    def text(self, text: str, logprobs: list[Any] | None = None) -> bytes:
+        """See `vocabulary.Track`. Nearly every event comes here: what `_add` does for an open text, without the way."""
+        block = self.block
+        if block is None or block.sort is not _TEXT or logprobs:
+            return super().text(text, logprobs)
+        block.pieces.append(text)
+        number = self._number
+        self._number = number + 1
+        return b"".join((self._head, _encode(number), self._place, _encode(text), self._rest))
+
     def _begin(self, block: Block) -> bytes:
         if block.sort is Sort.TEXT or block.sort is Sort.REFUSAL:
             return self._begin_part(block)
@@ -139,7 +151,7 @@ class ResponsesEncoder(Blocks):
             block.pieces.append(text)
         number = self._number
         self._number = number + 1
-        return wire + self._head + b"%d" % number + self._place + _encode(text) + self._rest
+        return wire + b"".join((self._head, _encode(number), self._place, _encode(text), self._rest))
 
     def _add_measured(self, block: Block, text: str, logprobs: list[Any]) -> bytes:
         block.pieces.append(text)
