@@ -50,7 +50,7 @@ class ChatEncoder:
 
     def start(self) -> bytes:
         """The chunk with the role."""
-        return self._new_track(0).role()
+        return self.track(0).role()
 
     def track(self, choice: int) -> _ChatTrack:
         """A choice; one that was not expected gets its role with its first bytes."""
@@ -91,6 +91,7 @@ class _ChatTrack:
         self._calls: dict[Hashable, _Call] = {}
         self._end = End.STOP
         self._refused = False
+        self._entries = 0
         self._begun = choice == 0
         self._delta = owner.head + b'{"index":%d,"delta":' % choice
         self._rest = b',"finish_reason":null}' + owner.tail
@@ -159,12 +160,12 @@ class _ChatTrack:
             "start_index": citation.start,
             "end_index": citation.end,
         }
-        return self._write({"annotations": [{"type": "url_citation", "url_citation": url}]})
+        return self._write({"annotations": [self._listed({"type": "url_citation", "url_citation": url})]})
 
     def image(self, media_type: str, data: str) -> bytes:
         """OpenRouter's ``images``."""
         url = {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-        return self._write({"images": [url]})
+        return self._write({"images": [self._listed(url)]})
 
     def finish(self, end: End, stop_sequence: str | None = None) -> None:
         """Written with the terminal; a failure has none."""
@@ -182,6 +183,11 @@ class _ChatTrack:
 
     def _write(self, delta: dict[str, Any], more: bytes = b"") -> bytes:
         return self._opening() + self._delta + _encode(delta) + more + self._rest
+
+    def _listed(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry of a list in a delta; OpenAI's helper raises on one without an ``index`` of its own."""
+        self._entries += 1
+        return {"index": self._entries - 1, **entry}
 
     def _opening(self) -> bytes:
         return b"" if self._begun else self.role()
