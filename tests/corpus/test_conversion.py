@@ -25,12 +25,12 @@ def pairs(count):
         yield from ((each, client) for each in chosen.sample(of_channel, min(count, len(of_channel))))
 
 
-@pytest.mark.parametrize(("recording", "client"), pairs(SAMPLE), ids=str)
+@pytest.mark.parametrize(("recording", "client"), list(pairs(SAMPLE)), ids=str)
 def test_a_recording_says_the_same_in_another_protocol(recording, client):
     check(recording, client)
 
 
-@pytest.mark.parametrize(("recording", "client"), pairs(2), ids=str)
+@pytest.mark.parametrize(("recording", "client"), list(pairs(2)), ids=str)
 def test_it_does_not_matter_how_the_bytes_arrive(recording, client):
     places = random.Random(7)
     cuts = [places.randrange(len(recording.raw)) for _ in range(60)]

@@ -1,4 +1,4 @@
-"""``python -m tests.matrix``: the whole matrix; exit 1 if a pair fails. Inconvertible ones are listed with the reason."""
+"""``python -m tests.matrix``: the whole matrix; exit 1 if a pair fails. What cannot be converted is listed with why."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ from tests.support.corpus import recordings
 
 
 def main() -> int:
-    """Print what came of each direction."""
+    """Write what came of each direction."""
     if not recordings():
-        print("no recordings: HOPTRIO_CORPUS names their folder")
+        sys.stdout.write("no recordings: HOPTRIO_CORPUS names their folder\n")
         return 2
+    sys.stdout.write(f"{'channel':<11}{'client':<11}{'same':>6}{'inconvertible':>15}{'failed':>8}\n")
     failed = 0
-    print(f"{'channel':<11}{'client':<11}{'same':>6}{'inconvertible':>15}{'failed':>8}")
     reasons: list[str] = []
     for channel, client in DIRECTIONS:
         counts: Counter[str] = Counter()
         for recording in recordings(channel):
-            try:
-                why = check(recording, client)
-            except Exception:  # an SDK may raise anything, and each pair is to be seen
-                counts["failed"] += 1
-                print(f"FAILED {recording} for {client}", traceback.format_exc(limit=2), sep="\n")
-                continue
-            counts["inconvertible" if why else "same"] += 1
+            outcome, why = _try(recording, client)
+            counts[outcome] += 1
             if why:
-                reasons.append(f"{recording} for {client}: {why}")
+                reasons.append(f"{outcome}: {recording} for {client}: {why}\n")
         failed += counts["failed"]
-        print(f"{channel:<11}{client:<11}{counts['same']:>6}{counts['inconvertible']:>15}{counts['failed']:>8}")
-    print(*reasons, sep="\n")
+        row = f"{counts['same']:>6}{counts['inconvertible']:>15}{counts['failed']:>8}"
+        sys.stdout.write(f"{channel:<11}{client:<11}{row}\n")
+    sys.stdout.writelines(reasons)
     return 1 if failed else 0
+
+
+def _try(recording, client):
+    try:
+        why = check(recording, client)
+    except Exception:  # an SDK may raise anything, and every pair is to be seen
+        return "failed", traceback.format_exc(limit=3)
+    return ("inconvertible" if why else "same"), why
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ _ENDS = {
 }
 
 
+#: Calls that the provider made itself.
+_HOSTED = ("mcp_call", "custom_tool_call")
 #: Their image was cut to one letter, which is no base64.
 _SCRUBBED = ("openai-gpt-5-2025-08-07-stream-image",)
 
@@ -80,7 +82,7 @@ def _said(recording: Recording, client: str, stream: Stream) -> None:
     expect, heard = recording.expect, hear(client, stream.wire)
     refusal = expect.get("refusal_text") or ""
     assert heard.text == expect["text"] + refusal
-    made = [each for each in expect["tool_calls"] if each.get("type") != "mcp_call"]
+    made = [each for each in expect["tool_calls"] if each.get("type") not in _HOSTED]
     calls = [(each["name"], _parsed(each["arguments"])) for each in made]
     called = bool(calls)
     if client in ("messages", "gemini"):

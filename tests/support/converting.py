@@ -296,7 +296,7 @@ def bodies() -> dict[str, dict[str, Any]]:
     ]
     gemini_usage = {"promptTokenCount": 5, "cachedContentTokenCount": 3, "candidatesTokenCount": 1}
     gemini_usage |= {"thoughtsTokenCount": 1, "totalTokenCount": 7}
-    response = [event for event in payloads(GOLDEN["responses"]) if event["type"] == "response.completed"][0][
+    response = next(event for event in payloads(GOLDEN["responses"]) if event["type"] == "response.completed")[
         "response"
     ]
     return {

@@ -1,4 +1,4 @@
-"""The official Python SDKs, fed with given bytes in place of a server: what a client's own accumulator makes of them."""
+"""The official Python SDKs, fed with given bytes in place of a server: what a client's own accumulator makes of it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _chat_call(call: Any) -> tuple[str, str, Any]:
 
 def _responses(wire: bytes) -> Heard:
     with _openai(wire) as client, client.responses.stream(model="m", input="x") as stream:
-        last = [event for event in stream][-1]  # noqa: C416 - the SDK's stream is no list
+        last = [event for event in stream][-1]
     answer = last.response
     calls = [item for item in answer.output if item.type in ("function_call", "custom_tool_call")]
     finish = "tool_calls" if calls else "stop"

@@ -49,13 +49,6 @@ _new = tuple.__new__
 #: Looking a member up in its enum costs 60 ns, and every event asks.
 _ANSWER = Kind.ANSWER
 
-_DECODERS: Mapping[Protocol, Callable[[Encoder], Decoder]] = {
-    Protocol.CHAT: ChatDecoder,
-    Protocol.RESPONSES: ResponsesDecoder,
-    Protocol.MESSAGES: MessagesDecoder,
-    Protocol.GEMINI: GeminiDecoder,
-}
-
 
 def possible(client: Protocol, channel: Protocol, *, stream: bool) -> bool:
     """Whether a channel of another protocol can serve a client. A Chat client cannot stream from a Gemini channel
@@ -216,7 +209,8 @@ def reader(
     origin = _origin(call, created_s, names)
     encoder = _stream_encoder(call, origin)
     native = RULES[channel].reader(_on(call, channel), hide_usage=False)
-    return ConvertingReader(native, _DECODERS[channel](encoder), encoder, channel=channel, tell=tell, weigh=weigh)
+    decoder = _decoder(channel, encoder, names)
+    return ConvertingReader(native, decoder, encoder, channel=channel, tell=tell, weigh=weigh)
 
 
 def read(
@@ -227,7 +221,7 @@ def read(
     if unary.error is not None:
         return Converted(unary.counts, unary.error, unary.provider_ids, b"", "")
     encoder = _body_encoder(call, _origin(call, created_s, names))
-    _DECODERS[channel](encoder).whole(body)
+    _decoder(channel, encoder, names).whole(body)
     usage = None if unary.counts is None else weigh(unary.counts, channel, answered=True)
     answer = encoder.end(usage)
     if encoder.unconvertible:
@@ -243,6 +237,14 @@ def _on(call: Call, channel: Protocol) -> Call:
 
 def _origin(call: Call, created_s: int, names: Mapping[str, ToolName]) -> Origin:
     return Origin(model=call.model, created_s=created_s, token=secrets.token_hex(12), names=names)
+
+
+def _decoder(channel: Protocol, encoder: Encoder, names: Mapping[str, ToolName]) -> Decoder:
+    if channel is Protocol.CHAT:
+        return ChatDecoder(encoder)
+    if channel is Protocol.RESPONSES:
+        return ResponsesDecoder(encoder, [name for name, tool in names.items() if tool.custom])
+    return MessagesDecoder(encoder) if channel is Protocol.MESSAGES else GeminiDecoder(encoder)
 
 
 def _stream_encoder(call: Call, origin: Origin) -> Encoder:

@@ -1,7 +1,8 @@
 """Reads Responses events for an encoder. Pure.
 
 Deltas are what is passed on; what came without any (an item only in ``done``, or all of it only in the terminal) is
-passed on whole then. Items of hosted tools are passed over. An item that asks the client to act in a way only this
+passed on whole then. Items of hosted tools are passed over, and so are custom calls of tools that the client has not:
+xAI reports its own searches so. An item that asks the client to act in a way only this
 protocol has (a shell, a patch) makes the answer inconvertible.
 """
 
@@ -19,7 +20,7 @@ from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.members import ABSENT, UNREADABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from hoptrio.protocols.convert.answer.vocabulary import Encoder, Track
     from hoptrio.protocols.events import SseEvent
@@ -30,7 +31,6 @@ __all__ = ["ResponsesDecoder"]
 _ACTIONS = frozenset(
     ("local_shell_call", "shell_call", "apply_patch_call", "computer_call", "mcp_approval_request", "tool_search_call")
 )
-_CALLS = ("function_call", "custom_tool_call")
 #: What stands between two parts of a summary, which are paragraphs.
 _PARAGRAPH = "\n\n"
 
@@ -66,10 +66,11 @@ _decode_response = msgspec.json.Decoder(_Response).decode
 
 
 class ResponsesDecoder:
-    """See `vocabulary.Decoder`."""
+    """See `vocabulary.Decoder`. `customs`: names of the client's tools of free-form input."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, customs: Collection[str] = ()) -> None:
         self._encoder = encoder
+        self._customs = customs
         self._track: Track = encoder.track(0)
         self._started = False
         #: Items of which something was passed on.
@@ -135,7 +136,12 @@ class ResponsesDecoder:
 
     def _begin_item(self, event: _Event) -> bytes:
         item = event.item if isinstance(event.item, dict) else {}
-        return self._open_call(event.output_index, item) if item.get("type") in _CALLS and item.get("name") else b""
+        return self._open_call(event.output_index, item) if self._is_call(item) and item.get("name") else b""
+
+    def _is_call(self, item: dict[str, Any]) -> bool:
+        """A call for the client."""
+        kind = item.get("type")
+        return kind == "function_call" or (kind == "custom_tool_call" and item.get("name") in self._customs)
 
     def _open_call(self, key: Any, item: dict[str, Any]) -> bytes:
         if key in self._calls:
@@ -168,7 +174,7 @@ class ResponsesDecoder:
     def _take_item(self, key: Any, item: dict[str, Any]) -> bytes:
         """An item that is complete: what was not passed on yet, and its end."""
         kind = item.get("type")
-        if kind in _CALLS:
+        if self._is_call(item):
             wire = self._open_call(key, item)
             call = self._calls[key]
             return wire + self._rest(call, item.get("arguments") or item.get("input")) + self._track.tool_close(call)
