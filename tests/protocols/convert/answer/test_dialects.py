@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from hoptrio.protocols.convert.carrier import unpack
@@ -136,10 +134,6 @@ def test_case_92_no_string_of_a_provider_ends_a_line():
     )
     for client in ("responses", "messages", "gemini"):
         stream = convert_stream(raw, "chat", client)
-        assert (
-            evil in json.dumps(payloads(stream.wire), ensure_ascii=False).encode().decode("unicode_escape", "ignore")
-            or True
-        )
         assert b"\r" not in stream.wire
         assert hear(client, stream.wire).text.replace(evil, "") == ""
 

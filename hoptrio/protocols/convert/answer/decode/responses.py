@@ -37,7 +37,7 @@ _PARAGRAPH = "\n\n"
 
 class _Event(msgspec.Struct, gc=False):
     type: Any = None
-    output_index: Any = None
+    output_index: int | None = None
     summary_index: Any = None
     delta: Any = None
     logprobs: Any = None
