@@ -28,6 +28,7 @@ from hoptrio.protocols.convert.answer.encode.responses import ResponsesEncoder
 from hoptrio.protocols.convert.answer.vocabulary import Origin
 from hoptrio.protocols.convert.answer.whole.bodies import ChatBody, GeminiBody, MessagesBody, ResponsesBody
 from hoptrio.protocols.events import Counts, Finish, Framing, Kind, Protocol, ProviderError, Step
+from hoptrio.protocols.members import is_object
 from hoptrio.protocols.registry import RULES
 
 if TYPE_CHECKING:
@@ -221,6 +222,8 @@ def read(
     if unary.error is not None:
         return Converted(unary.counts, unary.error, unary.provider_ids, b"", "")
     encoder = _body_encoder(call, _origin(call, created_s, names))
+    if not is_object(body):
+        encoder.refuse("the answer is no JSON object")
     _decoder(channel, encoder, names).whole(body)
     usage = None if unary.counts is None else weigh(unary.counts, channel, answered=True)
     answer = encoder.end(usage)

@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from hoptrio.metering.evidence import usage
-from hoptrio.protocols.convert import possible
+from hoptrio.protocols.convert import possible, read
 from hoptrio.protocols.convert.carrier import unpack
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
@@ -133,6 +133,14 @@ def test_an_error_in_a_200_is_an_error():
     converted = convert_body({"error": {"message": "no", "code": 400}}, "chat", "messages")
     assert converted.error.status == 400
     assert converted.body == b""
+
+
+@each_pair
+@pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"{}", b'{"choices":[{}]}', b'{"output":[[]],"content":[{}]}'])
+def test_no_body_raises(channel, client, body):
+    asked = call(client, stream=False)
+    converted = read(asked, Protocol(channel), body, created_s=1, names={}, weigh=usage)
+    assert bool(converted.unconvertible) == (not body.startswith(b"{"))
 
 
 def test_candidates_are_choices():

@@ -93,7 +93,10 @@ class ResponsesDecoder:
         if kind == "response.output_text.delta":
             self._said.add(read.output_index)
             text = read.delta
-            return wire + self._track.text(text, read.logprobs) if text and type(text) is str else wire
+            if not text or type(text) is not str:
+                return wire
+            logprobs = _dicts(read.logprobs) if read.logprobs else None
+            return wire + self._track.text(text, logprobs)
         handler = _HANDLERS.get(kind) if type(kind) is str else None
         return wire if handler is None else wire + handler(self, read)
 
@@ -200,9 +203,8 @@ class ResponsesDecoder:
         return self._take_response(event.response)
 
     def _take_response(self, raw: bytes | msgspec.Raw | Any) -> bytes:
-        try:
-            response: _Response | None = _decode_response(raw)
-        except (TypeError, *UNREADABLE):
+        response = _read_response(raw)
+        if response is None:
             response = _loose_response(raw)
             self._mend()
         if response is None:
@@ -247,10 +249,18 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, _Event], bytes]] = {
 }
 
 
+def _read_response(raw: Any) -> _Response | None:
+    try:
+        return None if isinstance(raw, dict | str) else _decode_response(raw)
+    except (TypeError, *UNREADABLE):
+        return None
+
+
 def _loose_response(raw: Any) -> _Response | None:
+    """Out of values that were read already, or leniently out of bytes."""
     if isinstance(raw, dict):
         return _Response(output=raw.get("output"), incomplete_details=raw.get("incomplete_details"))
-    return read_leniently(bytes(raw), _Response) if raw else None
+    return read_leniently(bytes(raw), _Response) if isinstance(raw, bytes | msgspec.Raw) else None
 
 
 def _message(track: Track, item: dict[str, Any]) -> bytes:

@@ -87,6 +87,7 @@ class BodyEncoder:
 
     def end(self, usage: Weighed | None) -> bytes:
         """The body."""
+        self.track(0)
         for track in self.tracks.values():
             track.wind_up()
         return self.body(usage)
