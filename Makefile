@@ -11,7 +11,7 @@ help:
 	@echo "make check   format, lint, types, layers and tidiness"
 	@echo "make format  mend what can be mended"
 	@echo "make bench   what a stream costs next to a byte relay (BENCH_ARGS=... are passed on)"
-	@echo "make world   100,000 simulated streams in virtual time (WORLD_ARGS=... are passed on)"
+	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 
@@ -43,7 +43,7 @@ bench:
 
 world:
 	@scripts/setup test
-	$(BIN)/python -m tests.world --streams 100000 $(WORLD_ARGS)
+	$(BIN)/python -m bench.world $(WORLD_ARGS)
 
 chaos:
 	@scripts/setup test

@@ -150,9 +150,40 @@ LEDGER_RETRY_MIN_S = 0.05
 LEDGER_RETRY_MAX_S = 1.0
 #: Closing gives up then, on a disk that hangs: longer than `SETTLE_S`, the time for what is still owed.
 LEDGER_CLOSE_S = 15.0
+#: Bytes of settlements that are journalled and not applied, per process; beyond it a hold is refused with 503, so that
+#: a long outage cannot fill the disk. A settlement has 0.5 to 2 KB, so a full process's 10,000 streams fit twice.
+JOURNAL_BYTES_MAX = 64 * MIB
+#: Applied settlements in a journal before its file is emptied: some 250, so that it costs no sync worth counting.
+JOURNAL_RECLAIM_BYTES = 256 * KIB
+#: A settlement that the journal's disk has not taken by then goes to the database too: well before `SETTLE_S`.
+JOURNAL_S = 2.0
 #: SQLite itself waits this long for another process's lock, in the writer thread and (reads) on the event loop.
 SQLITE_BUSY_S = 1.0
 SQLITE_READ_BUSY_S = 0.1
+#: PostgreSQL, on the server: a row locked for longer makes the batch busy, and it is tried again; a statement that runs
+#: longer is cancelled; a transaction whose gateway fell silent gives its locks back. A batch takes some 2 ms.
+POSTGRES_LOCK_S = 1.0
+POSTGRES_STATEMENT_S = 4.0
+POSTGRES_IDLE_S = 5.0
+#: In the gateway: an answer that takes longer than this ends the connection, whatever the server does. Like `HOLD_S`,
+#: after which nobody waits for it.
+POSTGRES_ANSWER_S = 5.0
+#: The same for scans, which may sort a large table; libpq's own minimum for a connection is 2 s.
+POSTGRES_SCAN_S = 60.0
+POSTGRES_CONNECT_S = 3
+#: Point reads at a time, and connections kept for them. One takes 0.2 ms on a local network.
+POSTGRES_READERS = 4
+#: Keep-alive probes of an idle connection to the server: first, interval, count.
+POSTGRES_KEEPALIVE_IDLE_S = 10
+POSTGRES_KEEPALIVE_INTERVAL_S = 3
+POSTGRES_KEEPALIVE_PROBES = 3
+#: One file of the schema, which may have to build an index; and the wait for another process that is at it.
+POSTGRES_MIGRATE_S = 3600.0
+POSTGRES_MIGRATE_LOCK_S = 60.0
+#: Rows of a scan that are fetched at a time.
+POSTGRES_FETCH_ROWS = 2_000
+#: A provider-side id beyond this is kept as its hash: a B-tree's entry is bounded (2,704 bytes).
+POSTGRES_KEY_CHARS_MAX = 500
 #: Characters of an account name.
 NAME_CHARS_MAX = 200
 #: Records of refused requests that wait to be kept; beyond it they are dropped.

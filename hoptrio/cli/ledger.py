@@ -48,11 +48,12 @@ def audit(context: click.Context) -> None:
 def migrate(invocation: Invocation) -> None:
     """Create the schema, or bring it up to date."""
 
-    async def work() -> int:
-        async with invocation.open_ledger() as opened:
-            return await opened.schema_version()
+    from hoptrio.ledger.ledger import migrate as migrate_ledger
 
-    version = invocation.run(work)
+    try:
+        version = invocation.run(migrate_ledger, invocation.config().ledger.url)
+    except ValueError as error:
+        raise Failed(str(error)) from None
     invocation.emit({"schema_version": version}, f"The schema is at version {version}.")
 
 

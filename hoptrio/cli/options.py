@@ -74,8 +74,9 @@ class Invocation:
         from hoptrio.ledger.ledger import open_ledger
 
         async with AsyncExitStack() as stack:
+            settings = self.config().ledger
             try:
-                ledger = await stack.enter_async_context(open_ledger(self.config().ledger.url))
+                ledger = await stack.enter_async_context(open_ledger(settings.url, journal=settings.journal or None))
             except ValueError as error:
                 raise Failed(str(error)) from None
             yield ledger

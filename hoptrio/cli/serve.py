@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hoptrio.cli.options import Failed, Invocation, command
+from hoptrio.cli.options import Invocation, command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +31,6 @@ def serve(context: click.Context, workers: int | None) -> None:
     """Run the gateway. SIGTERM: no new streams, running ones end or are settled within the grace. SIGHUP: reload."""
     invocation = context.ensure_object(Invocation)
     config = invocation.config()
-    if not config.ledger.url.startswith("sqlite:"):
-        raise Failed("the ledger is SQLite in this version")
     if (workers or config.server.workers) == 1:
         _serve_alone(config, invocation)
     else:

@@ -23,7 +23,16 @@ from hoptrio.config.contracts import read_contracts
 from hoptrio.config.locate import locate
 from hoptrio.config.models import check_model, make_model
 from hoptrio.config.problem import ConfigError, Key, Problem, Report
-from hoptrio.config.schema import Certification, ChannelTable, Control, LedgerSettings, ModelTable, Server, Table
+from hoptrio.config.schema import (
+    JOURNAL,
+    Certification,
+    ChannelTable,
+    Control,
+    LedgerSettings,
+    ModelTable,
+    Server,
+    Table,
+)
 from hoptrio.config.secret import Source
 
 if TYPE_CHECKING:
@@ -120,6 +129,7 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
     channels = _tables(ChannelTable, raw, "channels", report, source)
 
     _check_server(server, contracts, ledger, report, source)
+    _check_journal(ledger, report, source)
     _check_control(server, control, "control" in raw, report)
     for name, model in models.items():
         check_model(name, model, report)
@@ -131,7 +141,9 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
     return Config(
         server=server.model_copy(update=_resolved_tls(server, source)),
         control=control,
-        ledger=ledger.model_copy(update={"url": _absolute(ledger.url, source)}),
+        ledger=ledger.model_copy(
+            update={"url": _absolute(ledger.url, source), "journal": str(_journal(ledger, source) or "")}
+        ),
         certification=certification,
         contracts=contracts,
         catalogue=_catalogue(models, channels, source),
@@ -218,8 +230,24 @@ def _check_server(
             report.error(("server", name), f"there is no file {getattr(server, name)}")
     if server.workers > 1 and ledger.url.startswith("sqlite:"):
         report.warn(("server", "workers"), "more than one worker on SQLite share one writer; use PostgreSQL under load")
-    if not ledger.url.startswith("sqlite:"):
-        report.warn(("ledger", "url"), "this version keeps its ledger on SQLite alone and will not serve from this one")
+
+
+def _check_journal(ledger: LedgerSettings, report: Report, source: Source) -> None:
+    """A gateway makes the directory when it starts; whether it can is told before."""
+    path = _journal(ledger, source)
+    if path is None:
+        return
+    there = next(each for each in (path, *path.parents) if os.path.exists(each))
+    if not there.is_dir():
+        report.error(("ledger", "journal"), f"{there.name} is not a directory")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        report.error(("ledger", "journal"), f"the directory {there.name} cannot be written")
+
+
+def _journal(ledger: LedgerSettings, source: Source) -> Path | None:
+    """Settlements are journalled where the database is not on this machine, and wherever the config says so."""
+    embedded = ledger.url.startswith("sqlite:")
+    return None if embedded and not ledger.journal else source.directory / (ledger.journal or JOURNAL)
 
 
 def _check_control(server: Server, control: Control, given: bool, report: Report) -> None:

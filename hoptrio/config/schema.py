@@ -21,6 +21,7 @@ from hoptrio.protocols.events import Protocol
 
 __all__ = [
     "ANY",
+    "JOURNAL",
     "Certification",
     "ChannelTable",
     "Control",
@@ -31,6 +32,9 @@ __all__ = [
     "PriceTable",
     "Server",
 ]
+
+#: Where the journals of a ledger on PostgreSQL are unless the config says otherwise.
+JOURNAL = "hoptrio-journal"
 
 #: The key of a `ChannelTable.base_url` that stands for every protocol.
 ANY = ""
@@ -129,8 +133,23 @@ def _proxy(text: str) -> str:
 
 
 def _ledger_url(text: str) -> str:
-    if not text.startswith(("sqlite:///", "postgresql://")) or text == "sqlite:///":
+    if text.startswith(("postgresql://", "postgres://")):
+        return _postgres_url(text)
+    if not text.startswith("sqlite:///") or text == "sqlite:///":
         raise ValueError('a ledger is "sqlite:///PATH" or "postgresql://USER@HOST/DATABASE"')
+    return text
+
+
+def _postgres_url(text: str) -> str:
+    """Whatever libpq takes: several hosts, a socket's folder as ``?host=``, any parameter it knows."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError:
+        # libpq's own message may have a part of the password in it.
+        raise ValueError("PostgreSQL does not understand this address or one of its parameters") from None
     return text
 
 
@@ -206,9 +225,12 @@ class Control(Table):
 
 
 class LedgerSettings(Table):
-    """``[ledger]``: the database of the balances. The path of an SQLite file is absolute once `build` returns."""
+    """``[ledger]``: the database of the balances. Once `build` returns, the path of an SQLite file is absolute, and so
+    is `journal`, which is empty where settlements need none."""
 
     url: Annotated[Secret, AfterValidator(_ledger_url)] = Field(default="sqlite:///hoptrio.db", repr=False)
+    #: The directory of this machine's journals; default: `JOURNAL`, for PostgreSQL.
+    journal: str = ""
     currency: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,7}$")] = "USD"
     retention_days: int = Field(default=0, ge=0, le=36_500)
 

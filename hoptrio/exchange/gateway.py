@@ -60,7 +60,7 @@ class Gateway:
         key = await self.ledger.find_key(secret)
         if key is None or key.revoked:
             raise errors.InvalidKey("This API key is not valid.")
-        if key.expires_at_ms is not None and key.expires_at_ms <= self.ledger.now_ms():
+        if key.expired:
             raise errors.InvalidKey("This API key has expired.")
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")

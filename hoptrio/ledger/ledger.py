@@ -21,6 +21,9 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.errors import HoptrioError, LedgerUnavailable
 from hoptrio.ledger.audit import AuditReport, audit
+from hoptrio.ledger.engines import migrate_store, open_store
+from hoptrio.ledger.journal_writer import InlineScribe, JournalWriter, ThreadScribe
+from hoptrio.ledger.journals import Journals
 from hoptrio.ledger.memory import MemoryStore, wall_ms
 from hoptrio.ledger.model import (
     Account,
@@ -52,36 +55,41 @@ from hoptrio.ledger.operations import (
 )
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
-from hoptrio.ledger.sqlite import SqliteStore
+from hoptrio.ledger.shelf import DiskFile, DiskShelf
 from hoptrio.ledger.store import Store, StoreUnavailable
 from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from pathlib import Path
 
-__all__ = ["Ledger", "memory_ledger", "open_ledger"]
+    from hoptrio.ledger.shelf_memory import MemoryShelf
+
+__all__ = ["Ledger", "memory_ledger", "migrate", "open_ledger"]
 
 T = TypeVar("T")
 
 
 @asynccontextmanager
 async def open_ledger(
-    url: str, *, owner: str | None = None, now_ms: Callable[[], int] = wall_ms
+    url: str, *, owner: str | None = None, journal: Path | str | None = None, now_ms: Callable[[], int] = wall_ms
 ) -> AsyncIterator[Ledger]:
-    """Open the ledger at `url` (``sqlite:///relative.db``, ``sqlite:////absolute.db``), created if there is none.
+    """Open the ledger at `url`: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, created if there is none, or
+    ``postgresql://user@host/database``, which `migrate` has prepared; its own clock then decides, and not `now_ms`.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
-    places none. On leaving, everything queued is applied first; what the store refuses is given up after
-    `limits.SETTLE_S`, and a disk that hangs after `limits.LEDGER_CLOSE_S`.
+    places none. With a `journal`, the directory of this machine's, settlements are confirmed by the owner's file there
+    (`journal_writer`); a ledger without an owner has none and reads those of others. On leaving, everything queued is
+    applied first; what the store refuses is given up after `limits.SETTLE_S`, and a disk that hangs after
+    `limits.LEDGER_CLOSE_S`.
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
-    path = _sqlite_path(url)
     try:
-        store = await trio.to_thread.run_sync(SqliteStore, path, now_ms)
+        store = await trio.to_thread.run_sync(open_store, url, now_ms)
     except StoreUnavailable as error:
         raise LedgerUnavailable(str(error)) from error
-    ledger = Ledger(store, ThreadWriter(store), owner, now_ms)
+    ledger = await _on_disk(store, owner, journal, now_ms)
     try:
         await ledger.renew()
         yield ledger
@@ -90,14 +98,46 @@ async def open_ledger(
             await ledger.close()
 
 
+async def _on_disk(store: Store, owner: str | None, journal: Path | str | None, now_ms: Callable[[], int]) -> Ledger:
+    """Over threads. Raises LedgerUnavailable if the owner's journal cannot be opened."""
+    if journal is None:
+        return Ledger(store, ThreadWriter(store), owner, now_ms)
+    shelf = DiskShelf(journal)
+    if owner is None:
+        return Ledger(store, ThreadWriter(store), owner, now_ms, Journals(shelf))
+    # Before the first hold, so that no hold of this owner is ever without it.
+    file = await trio.to_thread.run_sync(_opened, shelf, owner)
+    if isinstance(file, OSError):
+        await trio.to_thread.run_sync(store.close)
+        raise LedgerUnavailable(f"the journal cannot be opened: {file.strerror}") from file
+    writer = JournalWriter(ThreadWriter(store), file, ThreadScribe)
+    return Ledger(store, writer, owner, now_ms, Journals(shelf, writer))
+
+
+def _opened(shelf: DiskShelf, owner: str) -> DiskFile | OSError:
+    try:
+        return shelf.open(owner)
+    except OSError as error:
+        return error
+
+
 @asynccontextmanager
 async def memory_ledger(
-    store: MemoryStore | None = None, *, owner: str | None = "test", now_ms: Callable[[], int] = wall_ms
+    store: MemoryStore | None = None,
+    *,
+    owner: str | None = "test",
+    shelf: MemoryShelf | None = None,
+    now_ms: Callable[[], int] = wall_ms,
 ) -> AsyncIterator[Ledger]:
-    """A ledger without threads and files. Several may share one `store`, as processes share a database."""
+    """A ledger without threads and files. Several may share one `store`, as processes share a database; those of one
+    machine share a `shelf` too, and then have journals."""
     store = store or MemoryStore(now_ms)
     writer = InlineWriter(store)
-    ledger = Ledger(store, writer, owner, now_ms)
+    if shelf is None or owner is None:
+        ledger = Ledger(store, writer, owner, now_ms, Journals(shelf))
+    else:
+        journalled = JournalWriter(writer, shelf.open(owner), InlineScribe)
+        ledger = Ledger(store, journalled, owner, now_ms, Journals(shelf, journalled))
     async with trio.open_nursery() as nursery:
         # The writer outlives the callers that it serves: those are shielded while they settle, so it must be too.
         scope = await nursery.start(_run_shielded, writer)
@@ -118,20 +158,33 @@ async def _run_shielded(
         await writer.run()
 
 
-def _sqlite_path(url: str) -> str:
-    scheme, separator, path = url.partition(":///")
-    if scheme != "sqlite" or not separator or not path:
-        raise ValueError("the ledger's url is not of the form sqlite:///FILE")
-    return path
+async def migrate(url: str) -> int:
+    """Create the schema of the ledger at `url`, or bring it up to date; its version. Raises as `open_ledger` does."""
+    try:
+        return await trio.to_thread.run_sync(migrate_store, url)
+    except StoreUnavailable as error:
+        raise LedgerUnavailable(str(error)) from error
 
 
 class Ledger:
     """One open ledger. All methods belong to the event loop; those without ``async`` return at once."""
 
-    def __init__(self, store: Store, writer: Writer, owner: str | None, now_ms: Callable[[], int] = wall_ms) -> None:
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        owner: str | None,
+        now_ms: Callable[[], int] = wall_ms,
+        journals: Journals | None = None,
+    ) -> None:
         self._store = store
         self._writer = writer
+        self._journals = journals or Journals()
         self._notes = 0
+        #: Trio time of the newest request to renew the lease that was granted.
+        self._renewed_at = -limits.LEASE_S
+        # Threads of their own: point reads of a server that hangs take none from anybody else.
+        self._readers = trio.CapacityLimiter(limits.POSTGRES_READERS)
         #: The name for `Hold.owner`; None = this process places no holds.
         self.owner = owner
         #: The wall clock of records, in milliseconds.
@@ -153,20 +206,24 @@ class Ledger:
             raise ValueError("a hold is owned by the process that places it")
         if self._writer.backlog >= limits.LEDGER_QUEUE_MAX:
             raise LedgerUnavailable("too many requests wait for the ledger", retry_after_s=1)
+        if self._journals.full:
+            raise LedgerUnavailable("too many settlements wait for the ledger", retry_after_s=1)
+        self._renew_if_late()
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
         if ticket.abandoned:
             raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
         return _raised(ticket.answer)  # type: ignore[no-any-return]
 
     async def settle(self, resolution: Resolution) -> Resolved | None:
-        """Resolve a hold; durable when it returns a Resolved. Never raises Cancelled.
+        """Resolve a hold; durable when it returns a Resolved, in the store or in the journal. Never raises Cancelled.
 
         None: not confirmed within `limits.SETTLE_S`, and still being tried. Repeating it is harmless (`first` False).
         Raises NotFound for a capture of a hold that was never placed, ValueError for a negative amount.
         """
         if resolution.capture_nanos is not None and resolution.capture_nanos < 0:
             raise ValueError("a capture cannot be negative")
-        return _raised((await self._ask(resolution, limits.SETTLE_S)).answer)  # type: ignore[no-any-return]
+        ticket = await self._ask(resolution, limits.SETTLE_S, hasten=self._journals.hasten)
+        return _raised(ticket.answer)  # type: ignore[no-any-return]
 
     def note(self, record: RequestRecord) -> None:
         """Keep the record of a refused request: best effort, with the next commit; dropped when too many wait."""
@@ -192,11 +249,22 @@ class Ledger:
 
     async def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
         """(account id, channel) of the request whose answer had this provider-side id, for each that is known."""
-        return await self._soon(self._store.owners_of, provider_ids) if provider_ids else {}
+        found = self._journals.owners_of(provider_ids)
+        if missing := [each for each in provider_ids if each not in found]:
+            found |= await self._soon(self._store.owners_of, missing)
+        if missing := [each for each in missing if each not in found]:
+            found |= await self._journals.search_owners_of(missing)
+        return found
 
     async def request(self, request_id: str) -> RequestRecord | None:
-        """The request's record, or None."""
-        return await self._soon(self._store.request, request_id)
+        """The request's record, or None. A settlement that a journal of this machine has reads as settled."""
+        settled = self._journals.settled(request_id)
+        if settled is not None:
+            return settled
+        record = await self._soon(self._store.request, request_id)
+        if record is None or record.state != "running":
+            return record
+        return await self._journals.search_settled(record)
 
     async def hold(self, hold_id: str) -> HoldRow | None:
         """The hold as it stands, or None."""
@@ -363,7 +431,20 @@ class Ledger:
     async def renew(self) -> None:
         """Renew the lease of `owner`; it lasts `limits.LEASE_S`. Raises LedgerUnavailable."""
         if self.owner is not None:
+            asked_at = trio.current_time()
             await self._change(Renew(self.owner))
+            self._renewed_at = asked_at
+
+    def _renew_if_late(self) -> None:
+        """In front of a hold: to others the owner of a late lease may be dead, and then its new holds were orphans."""
+        asked_at = trio.current_time()
+        if self.owner is not None and asked_at - self._renewed_at >= limits.LEASE_S - limits.LEASE_RENEW_S:
+
+            def renewed(ticket: Ticket) -> None:
+                if not isinstance(ticket.answer, HoptrioError):
+                    self._renewed_at = asked_at
+
+            self._writer.submit(Ticket(Renew(self.owner), renewed))
 
     async def run_sweep(self) -> None:
         """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""
@@ -387,15 +468,28 @@ class Ledger:
             raise LedgerUnavailable("the ledger did not confirm in time")
         return [_raised(tickets[i].answer) for i in range(len(releases))]
 
+    async def adopt(self) -> frozenset[str]:
+        """Apply the journals that dead processes of this machine have left. The owners of those that are not applied
+        yet, and of those that other processes have: no hold of these is known to be an orphan."""
+        return await self._journals.adopt(self._writer)
+
     async def close(self) -> None:
         """Apply what is queued, then close the store. Nothing may be asked afterwards."""
+        self._journals.close()
         await self._writer.close()
         await self._later(self._store.close)
 
     # -- how it is asked ----------------------------------------------------------------------------------------------
 
-    async def _ask(self, operation: Operation, wait_s: float, late: Callable[[Ticket], None] | None = None) -> Ticket:
-        """The ticket, answered, or `abandoned` after `wait_s`; from then on `late` takes the answer when it comes."""
+    async def _ask(
+        self,
+        operation: Operation,
+        wait_s: float,
+        late: Callable[[Ticket], None] | None = None,
+        hasten: Callable[[Ticket], None] | None = None,
+    ) -> Ticket:
+        """The ticket, answered, or `abandoned` after `wait_s`; from then on `late` takes the answer when it comes.
+        `hasten` is called if there is none after `limits.JOURNAL_S`."""
         answered = trio.Event()
 
         def done(ticket: Ticket) -> None:
@@ -407,6 +501,11 @@ class Ledger:
         ticket = Ticket(operation, done)
         self._writer.submit(ticket)
         with trio.move_on_after(wait_s, shield=True):
+            if hasten is not None:
+                with trio.move_on_after(limits.JOURNAL_S):
+                    await answered.wait()
+                if not answered.is_set():
+                    hasten(ticket)
             await answered.wait()
         ticket.abandoned = not answered.is_set()
         return ticket
@@ -440,7 +539,7 @@ class Ledger:
             await trio.lowlevel.checkpoint()
             return self._now(read, *args)
         with trio.move_on_after(limits.HOLD_S):
-            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True, limiter=self._readers)
         raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
 
     async def _later(self, read: Callable[..., T], *args: Any) -> T:

@@ -61,6 +61,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     #: Model names it may use; () = all.
     models: tuple[str, ...] = ()
     revoked: bool = False
+    #: By the ledger's clock; told where a key is found by its secret.
+    expired: bool = False
     created_at_ms: int
 
 

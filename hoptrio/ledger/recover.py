@@ -2,8 +2,14 @@
 
 An owner is dead when its machine proves it (`owner.fate`), or when this process has watched its lease stand still for
 `limits.LEASE_S`. Only what was watched counts: no two clocks are ever compared, so neither skew between nodes nor a
-clock that jumps can kill anyone. Whenever the ledger could not be reached all watching starts anew, since the others
-could not renew either; hence an outage gives every owner one whole lease before it is called dead (contract page).
+clock that jumps can kill anyone. Whenever the ledger could not be reached, or made this process wait, all watching
+starts anew, since the others could not renew either; hence an outage gives every owner one whole lease before it is
+called dead (contract page). A process that was cut off alone renews before it places another hold (`Ledger.place`), and
+an owner's beat is read again behind the list of its holds: so no hold is taken that was placed after the silence.
+
+What a dead process of this machine had settled is in its journal. So the journals are adopted between the moment when
+an owner is found dead and the moment when its holds are called orphans, and an owner whose journal is not applied yet,
+here or by another process, waits for the next look.
 """
 
 from __future__ import annotations
@@ -37,23 +43,31 @@ class Sweep:
         self._ledger = ledger
         #: Owner -> (its last beat seen, trio time when that beat was first seen).
         self._seen: dict[str, tuple[int, float]] = {}
+        self._pause_s = 0.0
 
     async def run(self) -> None:
         """Sweep until cancelled."""
         while True:
             await self.once()
-            await trio.sleep(min(limits.LEASE_RENEW_S, limits.SWEEP_S))
+            await trio.sleep(self._pause_s)
 
     async def once(self) -> int:
-        """Renew, then look at every owner; the number of holds released."""
+        """Renew, look at every owner, adopt what the dead have left; the number of holds released."""
+        self._pause_s = min(limits.LEASE_RENEW_S, limits.SWEEP_S)
         try:
+            started = trio.current_time()
             await self._ledger.renew()
+            if trio.current_time() - started > limits.LEDGER_RETRY_MAX_S:
+                self._seen.clear()
             owners = await self._ledger.owners()
             self._seen = {owner.id: self._watch(owner) for owner in owners}
             dead = [owner.id for owner in owners if owner.open_holds and self._is_dead(owner)]
-            return sum([await self._release(owner) for owner in dead])
+            settling = await self._ledger.adopt()
+            return sum([await self._release(owner) for owner in dead if owner not in settling])
         except LedgerUnavailable:
             self._seen.clear()
+            # Soon: others that could be reached meanwhile may be counting.
+            self._pause_s = limits.LEDGER_RETRY_MAX_S
             return 0
 
     def _watch(self, owner: OwnerRow) -> tuple[int, float]:
@@ -69,5 +83,8 @@ class Sweep:
 
     async def _release(self, owner: str) -> int:
         holds = await self._ledger.open_holds(owner)
+        beats = {each.id: each.beat for each in await self._ledger.owners()}
+        if beats.get(owner) != self._seen[owner][0]:
+            return 0
         answers = await self._ledger.release_all([Release(hold.id, Reason.ORPHANED.value) for hold in holds])
         return sum(answer is not None and answer.first for answer in answers)

@@ -10,11 +10,24 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from hoptrio.contract import Reason
-from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed
+from hoptrio.ledger.model import ApiKey, EntryKind, HoldRefusal, HoldRefused, HoldRow, HoldState, Placed, RequestRecord
 from hoptrio.money import share_nanos
 
-__all__ = ["OPERATOR", "Effect", "KeyUse", "budget_period", "decide", "judge", "why_disabled"]
+__all__ = [
+    "OPERATOR",
+    "Effect",
+    "KeyUse",
+    "budget_period",
+    "decide",
+    "judge",
+    "resolve_open",
+    "settled_record",
+    "why_disabled",
+    "with_expiry",
+]
 
 #: The reason of a hold that was released by hand.
 OPERATOR = "operator"
@@ -35,7 +48,7 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     """Place or refuse a hold of `amount_nanos` for `key` (None = there is no such key)."""
     if key is None or key.revoked:
         return HoldRefused(HoldRefusal.KEY_REVOKED)
-    if key.expires_at_ms is not None and key.expires_at_ms <= now_ms:
+    if with_expiry(key, now_ms).expired:
         return HoldRefused(HoldRefusal.KEY_EXPIRED)
     if key.account.disabled:
         return HoldRefused(HoldRefusal.ACCOUNT_DISABLED)
@@ -49,6 +62,12 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     if amount_nanos > available:
         return HoldRefused(HoldRefusal.BALANCE, available)
     return Placed(available - amount_nanos)
+
+
+def with_expiry(key: ApiKey, now_ms: int) -> ApiKey:
+    """The key, `expired` if it is at `now_ms`."""
+    expired = key.expires_at_ms is not None and key.expires_at_ms <= now_ms
+    return replace(key, expired=True) if expired else key
 
 
 class Effect(NamedTuple):
@@ -71,9 +90,9 @@ def decide(hold: HoldRow, capture_nanos: int | None, available_nanos: int) -> Ef
     `available_nanos` is what the account could pay a late capture with. A capture beyond the hold takes the hold, with
     the flag ``clamped``.
     """
-    due = None if capture_nanos is None else min(capture_nanos, hold.amount_nanos)
     if hold.state is HoldState.OPEN:
-        return _first(hold, due, clamped=capture_nanos is not None and capture_nanos > hold.amount_nanos)
+        return resolve_open(hold.amount_nanos, hold.revenue_share_nanos, capture_nanos)
+    due = None if capture_nanos is None else min(capture_nanos, hold.amount_nanos)
     late = hold.state is HoldState.RELEASED and hold.reason in _WITHOUT_GATEWAY and not hold.late
     if late and due is not None:
         taken = min(due, max(available_nanos, 0))
@@ -88,17 +107,31 @@ def decide(hold: HoldRow, capture_nanos: int | None, available_nanos: int) -> Ef
     return Effect(None, hold.state, hold.charge_nanos, flags=("late_capture",) if hold.late else ())
 
 
-def _first(hold: HoldRow, due: int | None, *, clamped: bool) -> Effect:
-    if due is None:
-        return Effect(EntryKind.RELEASE, HoldState.RELEASED, 0, hold.amount_nanos, returned_nanos=hold.amount_nanos)
+def resolve_open(amount_nanos: int, revenue_share_nanos: int, capture_nanos: int | None) -> Effect:
+    """What a capture of `capture_nanos`, or a release if None, does to an open hold of `amount_nanos`."""
+    if capture_nanos is None:
+        return Effect(EntryKind.RELEASE, HoldState.RELEASED, 0, amount_nanos, returned_nanos=amount_nanos)
+    due = min(capture_nanos, amount_nanos)
     return Effect(
         EntryKind.CAPTURE,
         HoldState.CAPTURED,
         due,
-        unheld_nanos=hold.amount_nanos,
-        returned_nanos=hold.amount_nanos - due,
-        share_nanos=share_nanos(due, hold.revenue_share_nanos),
-        flags=("clamped",) if clamped else (),
+        unheld_nanos=amount_nanos,
+        returned_nanos=amount_nanos - due,
+        share_nanos=share_nanos(due, revenue_share_nanos),
+        flags=("clamped",) if capture_nanos > amount_nanos else (),
+    )
+
+
+def settled_record(record: RequestRecord, effect: Effect, reason: str | None, hold_nanos: int) -> RequestRecord:
+    """The request as its account sees it once `effect` has happened; `record` is the settlement's own."""
+    return replace(
+        record,
+        state=effect.state.value,
+        reason=reason,
+        hold_nanos=hold_nanos,
+        charge_nanos=effect.charge_nanos,
+        flags=(*record.flags, *(flag for flag in effect.flags if flag not in record.flags)),
     )
 
 

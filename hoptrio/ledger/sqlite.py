@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptrio import limits
-from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
+from hoptrio.ledger.rules import with_expiry
 from hoptrio.ledger.schema import versions
-from hoptrio.ledger.sqlite_changes import Changes
-from hoptrio.ledger.sqlite_rows import (
+from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     ENTRY,
     HOLD,
@@ -29,13 +28,16 @@ from hoptrio.ledger.sqlite_rows import (
     entry_of,
     hold_of,
     key_of,
+    owner_of,
     record_of,
 )
+from hoptrio.ledger.sqlite_changes import Changes
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, OwnerRow, RequestFilter, RequestRecord
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["SqliteStore"]
@@ -139,7 +141,7 @@ class SqliteStore:
 
     def find_key(self, secret_hash: str) -> ApiKey | None:
         row = self._one(_KEYS + " WHERE k.secret_hash = ?", secret_hash)
-        return None if row is None else key_of(row)
+        return None if row is None else with_expiry(key_of(row), self._now_ms())
 
     def request(self, request_id: str) -> RequestRecord | None:
         row = self._one(f"SELECT {REQUEST} FROM requests WHERE id = ?", request_id)
@@ -216,7 +218,7 @@ class SqliteStore:
         return [hold_of(row) for row in self._all(sql, owner)]
 
     def owners(self) -> list[OwnerRow]:
-        return [_owner_of(row) for row in self._all(_OWNERS)]
+        return [owner_of(row) for row in self._all(_OWNERS)]
 
     @contextmanager
     def books(self) -> Iterator[Books]:
@@ -232,7 +234,7 @@ class SqliteStore:
             yield Books(
                 [account_of(row) for row in connection.execute(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")],
                 [(key_of(row), row[16], row[17]) for row in keys],
-                [_owner_of(row) for row in connection.execute(_OWNERS)],
+                [owner_of(row) for row in connection.execute(_OWNERS)],
                 (AuditedHold(hold_of(row), row[15], row[16]) for row in holds),
                 (entry_of(row) for row in connection.execute(f"SELECT {ENTRY} FROM entries ORDER BY seq")),
                 self._now_ms(),
@@ -249,12 +251,11 @@ class SqliteStore:
             self._writing.close()
 
 
-def _owner_of(row: Sequence[Any]) -> OwnerRow:
-    return OwnerRow(id=row[0], beat=row[1], renewed_at_ms=row[2], open_holds=row[3])
-
-
 def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
-    """Apply what is missing of the schema, each file in a transaction; processes that start together take turns."""
+    """Apply what is missing of the schema, each file in a transaction; processes that start together take turns.
+
+    Raises StoreUnavailable for a schema that is newer than this program.
+    """
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT"
@@ -267,6 +268,9 @@ def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
                 connection.execute(statement)
             connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, now_ms()))
         connection.execute("COMMIT")
+    [(found,)] = connection.execute("SELECT max(number) FROM schema_version")
+    if found > number:
+        raise StoreUnavailable(f"the ledger's schema is {found}, and this version of hoptrio knows {number} at most")
 
 
 def _statements(sql: str) -> Iterator[str]:

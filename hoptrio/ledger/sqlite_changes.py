@@ -37,7 +37,7 @@ from hoptrio.ledger.operations import (
     SetDisabled,
 )
 from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, why_disabled
-from hoptrio.ledger.sqlite_rows import (
+from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     HOLD,
     KEY,

@@ -69,7 +69,7 @@ async def serve(
         orders = _Orders(signals, worker=bool(sockets))
         async with (
             trio.open_nursery() as listening,
-            open_ledger(config.ledger.url, owner=this_process()) as ledger,
+            open_ledger(config.ledger.url, owner=this_process(), journal=config.ledger.journal or None) as ledger,
             Upstream() as upstream,
             trio.open_nursery() as services,
         ):

@@ -209,6 +209,8 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("server", "shutdown_grace_seconds"), -1, "greater than or equal to 0"),
     (("server", "tls_key"), "none.pem", "there is no file none.pem"),
     (("ledger", "url"), "sqlite:///", 'a ledger is "sqlite:///PATH"'),
+    (("ledger", "url"), "postgresql://u@h/db?sslmod=require", "does not understand this address"),
+    (("ledger", "url"), "postgresql://u:%zz@h/db", "does not understand this address"),
     (("ledger", "currency"), "usd", "capital letters"),
     (("certification", "valid_days"), 0, "greater than or equal to 1"),
     (("contracts", "hoptrio"), {}, "the name of a preset"),
@@ -437,6 +439,16 @@ def test_paths_start_from_the_directory_of_the_file(tmp_path: Path) -> None:
     assert config.catalogue.channels["c"].ca_file == str(tmp_path / "ca.pem")
 
 
-def test_a_ledger_that_this_version_cannot_serve_from_is_warned_of():
-    built = build({"ledger": {"url": "postgresql://u@h/db"}})
-    assert [warning.key for warning in built.warnings] == ["ledger.url"]
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u@h/db",
+        "postgres://u:hush@h:6432/db?sslmode=verify-full",
+        "postgresql:///db?host=/run/postgresql",
+        "postgresql://u@h1:5432,h2:5433/db?target_session_attrs=read-write",
+    ],
+)
+def test_a_ledger_is_wherever_libpq_finds_it(url):
+    built = build({"ledger": {"url": url}})
+    assert built.ledger.url == url
+    assert built.warnings == ()

@@ -12,22 +12,35 @@ from msgspec.structs import replace
 from hoptrio.ledger.ledger import Ledger, memory_ledger, open_ledger
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import ApiKey, Hold, RequestRecord, Resolution
+from tests.support.postgres import Database, Server, empty_ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
 START_MS = 1_796_000_000_000
 
 
-@dataclass
 class Wall:
-    """The wall clock as the ledger reads it."""
+    """The clock as the ledger reads it; PostgreSQL has its own, which is set with it."""
 
-    at_ms: int = START_MS
+    def __init__(self) -> None:
+        self._at_ms = START_MS
+        self.database: Database | None = None
+
+    @property
+    def at_ms(self) -> int:
+        return self._at_ms
+
+    @at_ms.setter
+    def at_ms(self, at_ms: int) -> None:
+        self._at_ms = at_ms
+        if self.database is not None:
+            self.database.set_clock(at_ms)
 
     def __call__(self) -> int:
-        return self.at_ms
+        return self._at_ms
 
 
 @dataclass
@@ -89,9 +102,32 @@ def wall() -> Wall:
     return Wall()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path, wall: Wall) -> Engine:
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_engine")
     return Engine(request.param, f"sqlite:///{tmp_path}/ledger.db", wall, MemoryStore(wall))
+
+
+@pytest.fixture
+def database() -> Database:
+    """An empty ledger on PostgreSQL."""
+    return empty_ledger()
+
+
+@pytest.fixture(scope="module")
+def durable_server() -> Iterator[Server]:
+    """A PostgreSQL server that may be killed, and keeps what it confirms."""
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgres_engine(database: Database, wall: Wall) -> Engine:
+    wall.database = database
+    database.set_clock(wall.at_ms)
+    return Engine("postgres", database.url, wall, MemoryStore(wall))
 
 
 @pytest.fixture

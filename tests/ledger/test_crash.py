@@ -43,9 +43,16 @@ trio.run(main, sys.argv[1], sys.argv[2])
 """
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    """A ledger on a disk that keeps what it confirms."""
+    if request.param == "postgres":
+        return request.getfixturevalue("durable_server").ledger().url
+    return f"sqlite:///{tmp_path}/ledger.db"
+
+
 @pytest.mark.parametrize("lines", [1, 37, 150, 400])
-async def test_case_71_kill_during_commits_then_recover(tmp_path, lines):
-    url = f"sqlite:///{tmp_path}/ledger.db"
+async def test_case_71_kill_during_commits_then_recover(url, lines):
     async with open_ledger(url) as ledger:
         await ledger.create_account("acme", 10**9)
         _, secret = await ledger.create_key("acme")

@@ -1,4 +1,4 @@
-"""The contract suite: what every store must do. PostgreSQL joins by a further `engine`."""
+"""The contract suite: what every store must do."""
 
 from __future__ import annotations
 
@@ -430,7 +430,7 @@ async def test_a_key_is_found_by_its_secret_with_its_account_as_it_stands(ledger
     await ledger.disable("acme")
     await ledger.revoke_key(made.id)
     found = await ledger.find_key(secret)
-    assert found == replace(made, revoked=True, account=await ledger.account("acme"))
+    assert found == replace(made, revoked=True, expired=True, account=await ledger.account("acme"))
     assert found.account.disabled
     assert found.account.held_nanos == 300
     assert await ledger.find_key("sk-none") is None

@@ -1,4 +1,4 @@
-"""Random histories of both stores against a model of a few lines: the books always balance, nothing is taken twice."""
+"""Random histories of all stores against a model of a few lines: the books always balance, nothing is taken twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from hoptrio.ledger.audit import audit
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import EntryKind, Hold, Placed, RequestRecord, Resolution, Resolved
 from hoptrio.ledger.operations import CreateAccount, CreateKey, Move, Release, Renew
+from hoptrio.ledger.postgres import PostgresStore
 from hoptrio.ledger.sqlite import SqliteStore
+from tests.support.postgres import empty_ledger
 
 NAMES = ("a", "b")
 amounts = st.integers(0, 500)
@@ -30,21 +32,28 @@ class History(RuleBasedStateMachine):
     @initialize()
     def open(self):
         self.folder = tempfile.mkdtemp()
-        self.stores = [MemoryStore(lambda: 0), SqliteStore(f"{self.folder}/ledger.db", lambda: 0)]
+        database = empty_ledger()
+        database.set_clock(0)
+        self.stores = [
+            MemoryStore(lambda: 0),
+            SqliteStore(f"{self.folder}/ledger.db", lambda: 0),
+            PostgresStore(database.url),
+        ]
         self.numbers = itertools.count()
         self.balance, self.held = dict.fromkeys(NAMES, 1000), dict.fromkeys(NAMES, 0)
         self.open_holds: dict[str, tuple[str, int, bool]] = {}
         self.swept: dict[str, tuple[str, int, bool]] = {}
-        self.both(Renew("o"))
+        self.all(Renew("o"))
         for name in NAMES:
-            self.both(CreateAccount(id=f"acct_{name}", name=name, deposit_nanos=1000, ref=f"first {name}"))
-            self.both(CreateKey(id=f"key_{name}", secret_hash=name, account=name))
+            self.all(CreateAccount(id=f"acct_{name}", name=name, deposit_nanos=1000, ref=f"first {name}"))
+            self.all(CreateKey(id=f"key_{name}", secret_hash=name, account=name))
 
-    def both(self, *operations):
-        """Apply to both stores; the answers, which must be alike."""
-        memory, sqlite = (store.apply(operations) for store in self.stores)
-        assert [_plain(answer) for answer in memory] == [_plain(answer) for answer in sqlite]
-        return memory[0]
+    def all(self, *operations):
+        """Apply to all stores; the first answer. They must be alike."""
+        first, *others = [store.apply(operations) for store in self.stores]
+        for answers in others:
+            assert [_plain(answer) for answer in answers] == [_plain(answer) for answer in first]
+        return first[0]
 
     @rule(target=holds, name=st.sampled_from(NAMES), amount=amounts, shared=st.booleans())
     def place(self, name, amount, shared):
@@ -56,7 +65,7 @@ class History(RuleBasedStateMachine):
         hold = Hold(id=f"hold_{number}", request=request, amount_nanos=amount, prices="", owner="o")
         if shared:
             hold = replace(hold, supplier="b", revenue_share_nanos=500_000_000)
-        placed = isinstance(self.both(hold), Placed)
+        placed = isinstance(self.all(hold), Placed)
         assert placed == (amount <= self.balance[name] - self.held[name])
         if not placed:
             return multiple()
@@ -66,7 +75,7 @@ class History(RuleBasedStateMachine):
 
     @rule(hold=holds, amount=amounts)
     def capture(self, hold, amount):
-        answer = self.both(Resolution(hold_id=hold.id, capture_nanos=amount, request=hold.request))
+        answer = self.all(Resolution(hold_id=hold.id, capture_nanos=amount, request=hold.request))
         if hold.id in self.open_holds:
             name, held, shared = self.open_holds.pop(hold.id)
             self.held[name] -= held
@@ -85,7 +94,7 @@ class History(RuleBasedStateMachine):
 
     @rule(hold=holds)
     def release(self, hold):
-        answer = self.both(Resolution(hold_id=hold.id, capture_nanos=None, request=hold.request))
+        answer = self.all(Resolution(hold_id=hold.id, capture_nanos=None, request=hold.request))
         assert answer.first == (hold.id in self.open_holds)
         if answer.first:
             name, held, _ = self.open_holds.pop(hold.id)
@@ -97,7 +106,7 @@ class History(RuleBasedStateMachine):
 
     @rule(target=holds, hold=consumes(holds))
     def sweep_and_keep(self, hold):
-        answer = self.both(Release(hold.id, "orphaned"))
+        answer = self.all(Release(hold.id, "orphaned"))
         assert answer.first == (hold.id in self.open_holds)
         if answer.first:
             self.swept[hold.id] = self.open_holds.pop(hold.id)
@@ -107,11 +116,11 @@ class History(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES), amount=st.integers(-800, 800).filter(bool))
     def adjust(self, name, amount):
         move = Move(ref=f"{next(self.numbers)}", account=name, kind=EntryKind.ADJUST, amount_nanos=amount, why="w")
-        refused = isinstance(self.both(move), HoptrioError)
+        refused = isinstance(self.all(move), HoptrioError)
         assert refused == (self.balance[name] - self.held[name] + amount < 0)
         if not refused:
             self.balance[name] += amount
-        self.both(move)  # Repeated with the same reference it does nothing more.
+        self.all(move)  # Repeated with the same reference it does nothing more.
 
     @invariant()
     def case_77_the_books_balance_and_no_balance_was_ever_negative(self):

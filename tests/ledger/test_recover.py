@@ -81,6 +81,63 @@ async def test_after_an_outage_everyone_gets_a_whole_lease(make, autojump_clock)
         nursery.cancel_scope.cancel()
 
 
+async def test_one_that_was_cut_off_alone_loses_no_hold_that_it_places_when_it_is_back(make, autojump_clock):
+    """Its lease has stood still for the others; what it places before its sweep renews must not look orphaned."""
+    store = MemoryStore()
+    async with (
+        memory_ledger(store, owner="a") as back,
+        memory_ledger(store, owner="b") as other,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(other.run_sweep)
+        await trio.sleep(2 * limits.LEASE_S)
+        hold = await hold_of(back, make)
+        await trio.sleep(limits.LEASE_S - limits.SWEEP_S)
+        assert (await back.hold(hold.id)).state is HoldState.OPEN
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_owner_that_renews_while_its_holds_are_listed_keeps_them(make, autojump_clock):
+    store = MemoryStore()
+    async with memory_ledger(store, owner="a") as back, memory_ledger(store, owner="b") as other:
+        hold = await hold_of(back, make)
+        sweep = Sweep(other)
+        await sweep.once()
+        await trio.sleep(limits.LEASE_S)
+        listed = other.open_holds
+
+        async def renewed_meanwhile(owner):
+            await back.renew()
+            return await listed(owner)
+
+        other.open_holds = renewed_meanwhile
+        assert await sweep.once() == 0
+        assert (await back.hold(hold.id)).state is HoldState.OPEN
+
+
+async def test_a_lock_that_makes_the_sweep_wait_counts_against_nobody(make, autojump_clock):
+    """Two locks: the watcher meets only their ends and is never refused, the owner meets their beginnings."""
+    store = MemoryStore()
+    locked = StoreUnavailable("locked", busy=True)
+    async with (
+        memory_ledger(store, owner="a") as owner,
+        memory_ledger(store, owner="b") as watcher,
+        trio.open_nursery() as nursery,
+    ):
+        hold = await hold_of(owner, make)
+        nursery.start_soon(owner.run_sweep)
+        await trio.sleep(3)
+        nursery.start_soon(watcher.run_sweep)
+        for quiet_s, locked_s in ((1.9, 6.0), (1.0, 6.0)):
+            await trio.sleep(quiet_s)
+            store.outage = locked
+            await trio.sleep(locked_s)
+            store.outage = None
+        await trio.sleep(60)
+        assert (await owner.hold(hold.id)).state is HoldState.OPEN
+        nursery.cancel_scope.cancel()
+
+
 async def test_its_own_holds_are_not_swept(make, autojump_clock):
     async with memory_ledger(owner="a") as ledger:
         hold = await hold_of(ledger, make)

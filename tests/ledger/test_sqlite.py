@@ -135,9 +135,9 @@ async def test_a_file_that_is_no_database_cannot_be_opened(tmp_path):
             pass
 
 
-@pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "postgresql://user@host/db"])
+@pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "mysql://user@host/db"])
 async def test_other_urls_are_not_understood(url):
-    with pytest.raises(ValueError, match="sqlite:///FILE"):
+    with pytest.raises(ValueError, match="neither sqlite:///FILE nor postgresql:"):
         async with open_ledger(url):
             pass
 
@@ -160,6 +160,17 @@ async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine
         for _ in range(8):
             nursery.start_soon(start)
     assert opened == [1] * 8
+
+
+async def test_a_newer_schema_is_left_alone(sqlite_engine, path):
+    async with sqlite_engine.open():
+        pass
+    connection = other_process(path)
+    connection.execute("INSERT INTO schema_version VALUES (9, 0)")
+    connection.close()
+    with pytest.raises(LedgerUnavailable, match="schema is 9, and this version of hoptrio knows 1 at most"):
+        async with sqlite_engine.open():
+            pass
 
 
 async def test_opening_again_applies_no_schema_twice(sqlite_engine, path):

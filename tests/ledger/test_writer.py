@@ -13,7 +13,7 @@ from hoptrio.errors import Internal, LedgerUnavailable
 from hoptrio.ledger.ledger import Ledger, memory_ledger
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import Account, ApiKey, HoldRefusal, HoldRefused, HoldState, Placed, Resolved
-from hoptrio.ledger.operations import Ping, Release
+from hoptrio.ledger.operations import Ping, Release, Renew
 from hoptrio.ledger.store import StoreUnavailable
 from hoptrio.ledger.writer import Batcher, ThreadWriter, Ticket
 
@@ -302,20 +302,21 @@ async def test_a_hold_that_is_committed_after_its_caller_gave_up_is_released(mak
     hold = make.hold(key, 300)
     with pytest.raises(LedgerUnavailable):
         await ledger.place(hold)
-    [late] = writer.tickets
+    renewal, late = writer.tickets
+    assert renewal.operation == Renew("gateway")
     late.answer = Placed(0)
     late.done(late)
-    assert writer.tickets[1].operation == Release(hold.id, "not_dispatched")
+    assert writer.tickets[2].operation == Release(hold.id, "not_dispatched")
 
 
 async def test_a_hold_that_is_refused_after_its_caller_gave_up_needs_nothing(make, key, autojump_clock):
     writer = SlowWriter()
     with pytest.raises(LedgerUnavailable):
         await Ledger(MemoryStore(), writer, "gateway").place(make.hold(key, 300))
-    [late] = writer.tickets
+    renewal, late = writer.tickets
     late.answer = HoldRefused(HoldRefusal.BALANCE)
     late.done(late)
-    assert writer.tickets == [late]
+    assert writer.tickets == [renewal, late]
 
 
 async def test_notes_never_wait_and_are_dropped_when_too_many_wait(make, key, monkeypatch):

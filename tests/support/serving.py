@@ -23,7 +23,7 @@ _CONFIG = """
 listen = "127.0.0.1:0"
 
 [ledger]
-url = "sqlite:///hoptrio.db"
+url = "{url}"
 """
 
 
@@ -62,11 +62,14 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path, tables: str) -> Iterator[Serving]:
-    """Serve with `tables` (models and channels, as TOML); the ledger has one account with a key and much money."""
-    (folder / "hoptrio.toml").write_text(_CONFIG + tables)
-    secret = trio.run(_make_key, f"sqlite:///{folder / 'hoptrio.db'}")
+def serving(folder: Path, tables: str, *, url: str | None = None, workers: int = 1) -> Iterator[Serving]:
+    """Serve with `tables` (models and channels, as TOML); the ledger (at `url`, or a new file) gets one account with a
+    key and much money."""
+    url = url or f"sqlite:///{folder / 'hoptrio.db'}"
+    (folder / "hoptrio.toml").write_text(_CONFIG.format(url=url) + tables)
+    secret = trio.run(_make_key, url)
     argv = [sys.executable, "-m", "hoptrio", "serve", "--config", str(folder / "hoptrio.toml")]
+    argv += ["--workers", str(workers)]
     with process(argv, r"listens on http://127.0.0.1:(\d+)") as (pid, match):
         yield Serving(pid, int(match[1]), secret)
 

@@ -1,80 +1,92 @@
-"""The simulated world in the suite: a few thousand streams, and that a seed means the same each time.
+"""The simulated world in the suite: a few thousand streams, that a seed means the same each time, and that the world
+notices what it is there for: each fault of the product that could move money wrongly is put in, one at a time.
 
-A seed that fails here is met again by the command that the failure prints; more of them: ``python -m tests.world``.
+A seed that fails here is met again by the command that the failure prints.
 """
 
 from __future__ import annotations
 
-import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from hoptrio.protocols.events import Protocol
-from hoptrio.simulator.prompt import read_prompt
-from hoptrio.simulator.script import parse_directive
-from tests.world import declared, draw
-from tests.world.invariants import events
-from tests.world.world import Broken, World, run
+from bench.world import checks, declared
+from bench.world.campaign import WORLD_STREAMS, Failure, Part, live, parts, total
+from bench.world.checks import Broken
+from bench.world.world import World, run
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_every_invariant_holds(seed):
     summary = run(seed, 500)
-    assert summary.streams >= 500
-    assert summary.captured > 30
-    assert summary.released > 30
+    assert summary.streams == 500
+    assert summary.settlements["captured"] > 20
+    assert sum(summary.faults.values()) > 10
+    assert summary.checks.keys() >= {checks.BALANCE, checks.ONCE, checks.AMOUNT, checks.SETTLED, checks.KEPT}
 
 
-def test_a_seed_gives_the_same_world_twice():
-    assert run(11, 150) == run(11, 150)
+def test_the_seeds_of_the_suite_meet_every_kind_of_fault_and_look_at_every_invariant():
+    added = total([run(seed, 400) for seed in range(21, 25)])
+    kinds = ("worker killed", "node lost power", "node killed", "node cut off", "rolling restart", "drain")
+    kinds += ("database locked", "database away", "database losing answers", "hold released by hand")
+    for kind in kinds:
+        assert any(name.startswith(kind) for name in added.faults), kind
+    names = {value for name, value in vars(checks).items() if name.isupper()}
+    assert added.checks.keys() >= names
+    assert any(outcome.startswith("released late") for outcome in added.settlements)
+
+
+def test_a_seed_gives_the_same_world_in_every_process():
+    command = "from bench.world.world import run; print(run(11, 150).digest)"
+    other = subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert run(11, 150).digest == other.stdout.strip() == run(11, 150).digest
 
 
 def test_another_seed_gives_another_world():
     assert run(11, 30).digest != run(12, 30).digest
 
 
-def test_a_broken_invariant_names_the_seed_the_position_and_the_history(monkeypatch):
-    monkeypatch.setattr(declared.Usage, "cost", lambda usage, prices: -1)
-    with pytest.raises(
-        Broken, match=r"costs -1\nseed 1, 200 streams, position \d+\nrequest \d+: (.|\n)*held (.|\n)*record: "
-    ):
+def test_a_campaign_is_the_same_however_it_is_split():
+    worlds = [Part(seed, 20) for seed in (1, 2, 3)]
+    alone = total([each for each in live(worlds, 1) if not isinstance(each, Failure)])
+    assert total([each for each in live(worlds, 2) if not isinstance(each, Failure)]) == alone
+    assert alone.streams == 60
+
+
+def test_a_campaign_of_one_world_has_its_own_seed_and_others_derive_theirs():
+    assert parts(9, 100) == [Part(9, 100)]
+    worlds = parts(9, 2 * WORLD_STREAMS + 5)
+    assert [each.streams for each in worlds] == [WORLD_STREAMS, WORLD_STREAMS, 5]
+    assert len({each.seed for each in worlds}) == 3
+    assert parts(worlds[1].seed, worlds[1].streams) == [worlds[1]]
+
+
+# -- that it can fail -------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_invariant_names_the_stream_and_the_command_that_meets_it_again(monkeypatch):
+    monkeypatch.setattr(declared.Usage, "cost", lambda usage, prices, bounds: -1)
+    told = r"costs -1\nrequest \d+: (.|\n)*held (.|\n)*record: (.|\n)*python -m bench.world --seed 1 --streams 200"
+    with pytest.raises(Broken, match=told) as first:
         run(1, 200)
+    with pytest.raises(Broken) as second:
+        run(1, 200)
+    digests = [str(each.value).partition("digest ")[2].split()[0] for each in (first, second)]
+    assert digests[0] == digests[1]
 
 
 def test_an_end_before_its_settlement_is_noticed(monkeypatch):
     """The sharpest of the invariants is asked at each piece a client gets: without the settlement's mark it breaks."""
-    resolved = World._hold_resolved
+    answered = World.hold_answered
 
-    def forgetful(world, hold_id, operation):
-        resolved(world, hold_id, operation)
-        world._by_hold[hold_id].resolved_at = None
+    def forgetful(world, row):
+        answered(world, row)
+        world._by_hold[row.hold.id].settled_at = None
 
-    monkeypatch.setattr(World, "_hold_resolved", forgetful)
+    monkeypatch.setattr(World, "hold_answered", forgetful)
     with pytest.raises(Broken, match=r"before its settlement|not resolved"):
         run(1, 200)
-
-
-def test_plans_are_drawn_over_all_protocols_fates_and_failures():
-    rng = random.Random(0)
-    plans = [draw.plan(rng, number, 9) for number in range(5000)]
-    assert {plan.kind for plan in plans} == set(draw.KINDS)
-    assert {plan.fate for plan in plans} == set(draw.FATES)
-    failures = {parse_directive(plan.directive).fail.kind for plan in plans}
-    assert failures >= {"none", "status", "no-head", "close", "not-http", "html", "json-error", "empty", "error"}
-    assert failures >= {"failed", "failed-usage", "stray-error", "cut", "reset", "inside", "end", "silence", "comments"}
-    assert failures >= {"pings", "no-terminal", "no-finish"}
-
-
-def test_the_declared_cost_follows_the_script_and_not_the_wire():
-    prompt = read_prompt(Protocol.RESPONSES, "/responses", {}, b'{"input": "x", "stream": true}')
-    script = parse_directive("events=3 input=20 cached=5 cache_write=2")
-    usage = declared.usage(prompt, script)
-    assert usage == declared.Usage(13, 5, 2, 3)
-    prices = {"input": 1_000_000, "cached_input": 100_000, "cache_write": 2_000_000, "output": 3_000_000}
-    assert usage.cost(prices) == 13 + 4 + 9 + 1
-
-
-def test_the_clients_parser_follows_the_standard():
-    body = b"\xef\xbb\xbf: comment\r\nid: 1\r\ndata: a\r\ndata:b\r\n\r\n\revent: x\rdata: c\r\rdata: d"
-    assert events(body, ended=False) == [b"a\nb", b"c"]
-    assert events(body, ended=True) == [b"a\nb", b"c", b"d"]

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 KINDS = ("chat", "responses", "messages", "gemini", "gemini_array")
 MODELS = ("m", "n")
+INPUT_TOKENS_MAX = 100_000
+OUTPUT_TOKENS_MAX = 200
+#: What each account begins with: a hold takes one to five millions, so that all but the first are refused now and then.
+ACCOUNTS = {"large": 1000 * 10**9, "middle": 10**8, "small": 2 * 10**7, "tight": 6 * 10**6}
+#: The last midnight of a month, UTC: budgets by day and by month begin anew in the middle of a world.
+_MIDNIGHT_MS = 1_796_083_200_000
 #: How a client behaves; the patient one has the fullest set of expectations.
 FATES = {
     "patient": 50,
@@ -71,12 +77,53 @@ def config(rng: Random) -> dict[str, Any]:
     return {
         "models": {name: _model(rng) for name in MODELS},
         "channels": {
-            "one": _channel("a", include_usage="ask", supplier="sup", revenue_share="0.8", weight=2),
+            "one": _channel("a", include_usage="ask", supplier="sup", revenue_share="0.7345671", weight=2),
             "two": _channel("b", include_usage=rng.choice(("ask", "never")), max_streams=rng.choice((5, 40))),
             "own": _channel("c", route="dedicated", accounts=["large"], priority=rng.choice((0, 1))),
         },
         "contracts": {f"mixed{i}": _contract(rng) for i in range(6)},
     }
+
+
+@dataclass(frozen=True)
+class Site:
+    """One node."""
+
+    name: str
+    workers: int
+    #: How far its clock is off.
+    skew_ms: int
+    #: Settlements go through a journal on its own disk.
+    journal: bool
+
+
+def sites(rng: Random) -> list[Site]:
+    """One to three nodes of one to three workers."""
+    return [
+        Site(
+            name=f"node{i}",
+            workers=rng.randint(1, 3),
+            skew_ms=rng.choice((0, 0, rng.randint(-2000, 2000), rng.randint(-6 * 3_600_000, 6 * 3_600_000))),
+            journal=rng.random() < 0.5,
+        )
+        for i in range(rng.randint(1, 3))
+    ]
+
+
+def epoch_ms(rng: Random, length_s: float) -> int:
+    """The wall clock at the world's start: midnight comes while it lives."""
+    return _MIDNIGHT_MS - int(rng.uniform(0.2, 0.8) * length_s * 1000)
+
+
+def terms(rng: Random) -> dict[str, Any]:
+    """The limits of a key."""
+    limits: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        limits["max_streams"] = rng.randint(1, 3)
+    if rng.random() < 0.3:
+        limits["budget_nanos"] = rng.choice((4, 10, 40)) * 10**6
+        limits["budget_per"] = rng.choice(("day", "month"))
+    return limits
 
 
 def repriced(rng: Random, before: dict[str, Any]) -> dict[str, Any]:
@@ -95,8 +142,8 @@ def _model(rng: Random) -> dict[str, Any]:
         "cached_input": rng.choice(("0.1", "0.5")),
         "cache_write": rng.choice(("1.25", "4")),
         "output": rng.choice(("2", "8.5")),
-        "max_input_tokens": 100_000,
-        "max_output_tokens": 200,
+        "max_input_tokens": INPUT_TOKENS_MAX,
+        "max_output_tokens": OUTPUT_TOKENS_MAX,
         "stall_seconds": rng.choice((10, 30, 120)),
     }
 

@@ -1,4 +1,5 @@
-"""Declared: what the simulated provider's script says about usage, worked out here without the gateway's metering.
+"""Declared: what the simulated provider's script says about usage, and what it costs, worked out here without the
+gateway's metering, quotes and prices.
 
 The rules are the contract page's ("Evidence per protocol"), applied to the script and not to the bytes: so an amount
 that the gateway read from the wire can be compared with one that never was on it.
@@ -6,8 +7,10 @@ that the gateway read from the wire can be compared with one that never was on i
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bench.world.draw import INPUT_TOKENS_MAX, OUTPUT_TOKENS_MAX
 from hoptrio.protocols.events import Framing, Protocol
 from hoptrio.simulator.answer import answer_to
 
@@ -19,6 +22,8 @@ _INVALID = frozenset({"negative", "huge", "string", "float", "null", "empty", "n
 _ERRORS = frozenset({"error", "failed", "failed-usage", "stray-error"})
 _ENDINGS = frozenset({"cut", "reset", "inside", "end", "silence", "comments", "pings"})
 _MILLION = 10**6
+#: What a chat template adds to a body at most, by the contract page.
+_MARGIN_TOKENS = 64
 
 
 class Usage(NamedTuple):
@@ -29,15 +34,43 @@ class Usage(NamedTuple):
     written: int
     output: int
 
-    def cost(self, prices: dict[str, Any]) -> int:
-        """In billionths; `prices` as a hold keeps them."""
-        millionths = (
-            self.input * prices["input"]
-            + self.cached * prices["cached_input"]
-            + self.written * prices["cache_write"]
-            + self.output * prices["output"]
-        )
+    def cost(self, prices: dict[str, Any], bounds: Bounds) -> int:
+        """In billionths, within `bounds`: of too much input the dearest is charged; `prices` as a hold keeps them."""
+        left = bounds.input
+        millionths = min(self.output, bounds.output) * prices["output"]
+        kinds = ((self.input, "input"), (self.cached, "cached_input"), (self.written, "cache_write"))
+        for tokens, price in sorted(((tokens, prices[kind]) for tokens, kind in kinds), key=lambda each: -each[1]):
+            charged = min(tokens, left)
+            left -= charged
+            millionths += charged * price
         return -(-millionths // _MILLION)
+
+
+class Bounds(NamedTuple):
+    """The most tokens that one request may be charged for: what its hold was made of."""
+
+    input: int
+    output: int
+
+    def cost(self, prices: dict[str, Any]) -> int:
+        """The hold: all input at the dearest price, all output."""
+        dearest = max(prices["input"], prices["cached_input"], prices["cache_write"])
+        return -(-(self.input * dearest + self.output * prices["output"]) // _MILLION)
+
+
+def bounds(prompt: Prompt, sent: bytes) -> Bounds:
+    """By the contract page ("The hold"), from the bytes that the provider was `sent`: plain text throughout."""
+    body = json.loads(sent)
+    choices, limit = 1, None
+    if prompt.protocol is Protocol.GEMINI:
+        settings = body.get("generationConfig", {})
+        choices, limit = settings.get("candidateCount", 1), settings.get("maxOutputTokens")
+    elif prompt.protocol is Protocol.RESPONSES:
+        limit = body.get("max_output_tokens")
+    else:
+        choices, limit = body.get("n", 1), body.get("max_tokens")
+    output = OUTPUT_TOKENS_MAX if limit is None else min(limit, OUTPUT_TOKENS_MAX)
+    return Bounds(min(INPUT_TOKENS_MAX, len(sent) + _MARGIN_TOKENS), output * choices)
 
 
 def completes(prompt: Prompt, script: Script, *, said: bool = True) -> bool:

@@ -1,4 +1,4 @@
-"""SQLite's rows as the ledger's values and back: column lists and the functions that read them by position."""
+"""Rows of the SQL engines as the ledger's values and back: column lists, and functions that read them by position."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hoptrio.ledger.model import (
     EntryKind,
     HoldRow,
     HoldState,
+    OwnerRow,
     RequestRecord,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "entry_of",
     "hold_of",
     "key_of",
+    "owner_of",
     "record_of",
     "request_row",
     "text_of",
@@ -131,6 +133,11 @@ def entry_of(row: Sequence[Any]) -> Entry:
         why=why,
         ref=ref,
     )
+
+
+def owner_of(row: Sequence[Any]) -> OwnerRow:
+    """A row of id, beat, time of renewal and number of open holds."""
+    return OwnerRow(id=row[0], beat=row[1], renewed_at_ms=row[2], open_holds=row[3])
 
 
 def record_of(row: Sequence[Any]) -> RequestRecord:

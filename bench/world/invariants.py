@@ -10,22 +10,24 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from bench.world import declared
+from bench.world.books import Books
+from bench.world.client import TERMINALS
 from hoptrio.contract import Reason
-from tests.world import declared
-from tests.world.books import Books
-from tests.world.client import TERMINALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bench.world.history import History
+    from bench.world.provider import Performance
     from tests.support.client import Response
-    from tests.world.history import History
-    from tests.world.provider import Performance
 
 #: After the deadline: delivery (60 s), a settlement (10 s) and closing, with the clock's own grain.
 LAST_S = 60 + 10 + 10
 _EPSILON_S = 1e-6
 _KEEPALIVE = b": hopbase-keepalive"
+_LEDGER_AWAY = re.compile(rb"ledger (cannot be written now|did not answer in time)|wait for the ledger")
+_REFUSED = re.compile(rb"needs a hold of|as many streams at once as it may")
 _COMPLETE = ("sse_terminal", "json_body")
 _PRODUCED = (
     Reason.NO_EVIDENCE,
@@ -46,8 +48,8 @@ def money(history: History, now: float, stall_s: float | None) -> Iterator[str]:
     if record is None:
         yield "settled without a record"
         return
-    # The record of an orphan was written at its hold: nobody was left to say what came after.
-    said = record.attempts if record.reason != Reason.ORPHANED else 1
+    # The record of an orphan was written at its hold: nobody had yet said what came after.
+    said = record.attempts if record.reason not in (Reason.ORPHANED, "operator") else 1
     if len(performances) > 1 or said < len(performances):
         yield f"the provider was asked {len(performances)} times, the record says {record.attempts}"
     yield from _reason(history, now, stall_s)
@@ -63,21 +65,47 @@ def money(history: History, now: float, stall_s: float | None) -> Iterator[str]:
 
 
 def _complete(history: History, performances: list[Performance]) -> Iterator[str]:
-    record = history.record
-    if record is None or not performances:
+    record, row = history.record, history.row
+    if record is None or row is None or not performances:
         yield "captured and never dispatched"
         return
-    prompt, script = performances[-1].prompt, performances[-1].script
-    usage = declared.usage(prompt, script)
-    if usage is None or not declared.completes(prompt, script, said=_said(history)):
+    if record.reason is not None and not row.late:
+        yield f"captured by {record.evidence} and yet {record.reason}"
+    last = performances[-1]
+    usage = declared.usage(last.prompt, last.script)
+    if usage is None or not declared.completes(last.prompt, last.script, said=_said(history)):
         yield f"captured by {record.evidence}, which was never sent whole"
         return
-    if record.reason is not None:
-        yield f"captured by {record.evidence} and yet {record.reason}"
-    cost = usage.cost(Books.prices_of(history.prices))
-    charge = record.charge_nanos or 0
-    if charge > cost or (charge != cost and "clamped" not in record.flags):
-        yield f"charged {charge}, {usage} costs {cost}"
+    bounds = declared.bounds(last.prompt, last.seen.body)
+    cost = min(usage.cost(Books.prices_of(history.prices), bounds), row.hold.amount_nanos)
+    charge = row.charge_nanos + row.uncollected_nanos
+    if charge != cost or record.charge_nanos != row.charge_nanos:
+        yield f"charged {charge} ({record.charge_nanos} on record), {usage} costs {cost}"
+
+
+def captured_late(history: History) -> Iterator[str]:
+    """What is wrong with a capture that came after its hold was released without its gateway."""
+    record, row = history.record, history.row
+    if record is None or row is None:
+        yield "captured late without a record"
+        return
+    if "late_capture" not in record.flags:
+        yield f"captured late, flags {record.flags}"
+    if record.evidence in _COMPLETE:
+        yield from _complete(history, history.performances)
+
+
+def dispatched(history: History) -> Iterator[str]:
+    """What is wrong with a request that has just reached the provider."""
+    row, last = history.row, history.performances[-1]
+    if row is None:
+        yield "dispatched without a hold"
+        return
+    if row.state != "open" and row.reason not in (Reason.ORPHANED, "operator"):
+        yield f"dispatched when its hold was {row.state} for {row.reason}"
+    wanted = declared.bounds(last.prompt, last.seen.body).cost(Books.prices_of(history.prices))
+    if row.hold.amount_nanos != wanted:
+        yield f"{row.hold.amount_nanos} held for what may cost {wanted}"
 
 
 def _released(history: History, performances: list[Performance]) -> Iterator[str]:
@@ -110,7 +138,7 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
     took_s = None if asked_at is None else now - asked_at
     if reason == Reason.INTERNAL:
         yield "internal: a bug"
-    if reason in (Reason.SHUTDOWN, Reason.ORPHANED) and not history.disturbed:
+    if reason in (Reason.SHUTDOWN, Reason.ORPHANED, "operator") and not history.disturbed:
         yield f"{reason} while nothing of the kind happened"
     if reason == Reason.STALLED and (stall_s is None or took_s is None or took_s < stall_s - _EPSILON_S):
         yield f"stalled after {took_s}, the limit is {stall_s}"
@@ -128,13 +156,29 @@ def _reason(history: History, now: float, stall_s: float | None) -> Iterator[str
 
 
 def unsettled_terminal(history: History, response: Response) -> bool:
-    """A client sees an end although its hold is not resolved; asked at each piece it gets."""
-    if response.status != 200 or history.resolved_at is not None or history.hold is None:
+    """A client sees an end although its gateway's resolution is not durable; asked at each piece it gets.
+
+    That the hold was released by a sweep does not count: what the gateway knows is not in the ledger yet."""
+    if response.status != 200 or history.settled_at is not None or history.hold is None:
         return False
     if not history.plan.stream:
         return True
     recent = response.pieces[-1][1]
     return any(mark in recent for mark in TERMINALS[history.plan.protocol])
+
+
+def undispatched(history: History) -> Iterator[str]:
+    """A client that was told that its hold was refused, or could not be had, never reached the provider."""
+    for response in history.responses:
+        if response.status in (402, 429, 503) and response.clean and history.performances and _refused_hold(response):
+            yield f"reached the provider, and the client got {response.status} {response.body[:200]!r}"
+
+
+def _refused_hold(response: Response) -> bool:
+    """By what it says: after the dispatch a 503 may mean that the settlement failed, a 429 is the provider's own."""
+    if response.status == 503:
+        return _LEDGER_AWAY.search(response.body) is not None
+    return _REFUSED.search(response.body) is not None
 
 
 def answer(history: History) -> Iterator[str]:
@@ -177,7 +221,8 @@ def _whole(history: History, response: Response) -> Iterator[str]:
     if not response.clean:
         return
     record = history.record
-    if record is None or record.reason not in (None, Reason.NO_EVIDENCE):
+    without = record is not None and record.reason in (Reason.ORPHANED, "operator") and history.settled_at is not None
+    if record is None or not (without or record.reason in (None, Reason.NO_EVIDENCE)):
         yield f"a whole answer for {record and record.reason}"
     if history.performances and response.body != history.performances[-1].body:
         yield "the body is not the provider's"
@@ -377,3 +422,24 @@ def events(body: bytes, *, ended: bool) -> list[bytes]:
         elif line.startswith(b"data:"):
             data.append(line[5:].removeprefix(b" "))
     return found
+
+
+# -- for the table ----------------------------------------------------------------------------------------------------
+
+
+def end(history: History) -> str:
+    """How a stream ended, in two words: what its client saw."""
+    if not history.responses or not history.responses[-1].status:
+        left = history.plan.fate in ("leaver", "resetter", "stuck")
+        return "client left before an answer" if left else "connection broken before an answer"
+    response = history.responses[-1]
+    if response.status != 200:
+        return f"refused or failed: {response.status}"
+    if not history.plan.stream:
+        return "whole answer" if response.clean else "answer broken off"
+    got, _ = _payloads(history, response)
+    if is_terminal(history, response, got):
+        return "stream to its terminal"
+    if got and is_error(history, got[-1]):
+        return "stream to an error event"
+    return "stream cut off, or its client left"

@@ -16,7 +16,7 @@ from tests.support.client import Client, Response
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.world.history import History
+    from bench.world.history import History
 
 #: What a client notices of an end that the contract wants settled first.
 TERMINALS = {
@@ -31,19 +31,37 @@ _ENOUGH_S = 1500.0
 
 
 class Resettable(trio.abc.HalfCloseableStream):
-    """The server's end of a memory connection that its client may reset: then reading it is an error, not an end."""
+    """The server's end of a memory connection that its client may reset: then reading it is an error, not an end.
+
+    Its process may `die`: then the client's connection ends at once, whatever tasks of that process still hold it.
+    """
 
     def __init__(self, stream: trio.StapledStream) -> None:
         self._stream = stream
         self.was_reset = False
+        self._dead = False
+
+    def die(self) -> None:
+        """Close both directions, from outside, in this step."""
+        self._dead = True
+        self._stream.send_stream.close()  # type: ignore[attr-defined]
+        self._stream.receive_stream.close()  # type: ignore[attr-defined]
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        data = await self._stream.receive_some(max_bytes)
+        try:
+            data = await self._stream.receive_some(max_bytes)
+        except trio.ClosedResourceError:
+            if self._dead:
+                raise trio.BrokenResourceError from None
+            raise
         if not data and self.was_reset:
             raise trio.BrokenResourceError
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._dead:
+            await trio.lowlevel.checkpoint()
+            raise trio.BrokenResourceError
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -112,8 +130,9 @@ def connection(slow: bool) -> tuple[WorldClient, Resettable]:
 
 
 def request(history: History, secret: str, *, expect: bool = False) -> tuple[bytes, bytes]:
-    """Head and body of a plan's request."""
+    """Head and body of a plan's request, which is about to be sent."""
     plan = history.plan
+    history.sent = True
     lines = {
         "host": "x",
         "authorization": f"Bearer {secret}",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from bench.world.machine import Worker
     from hoptrio.protocols.events import Protocol
     from hoptrio.simulator.prompt import Prompt
     from hoptrio.simulator.seen import Seen
@@ -51,6 +52,8 @@ class Performance:
     said_at: float | None = None
     #: The body ended by its framing.
     ended: bool = False
+    #: Told of each step's moment: "mid-stream", "terminal".
+    at: Callable[[str], None] = lambda _: None
 
     @property
     def body(self) -> bytes:
@@ -69,6 +72,10 @@ class Performance:
             elif isinstance(step, End | Cut | Reset | Hang):
                 self.said_at = trio.current_time()
             yield step
+            if isinstance(step, Send):
+                self.at("mid-stream")
+            elif self.said_at is not None:
+                self.at("terminal")
             self.ended = self.ended or isinstance(step, End)
 
 
@@ -91,7 +98,7 @@ class WorldProvider(SimulatedProvider):
 
 
 class Network:
-    """Connections to the provider; `connect` is the gateway's connector."""
+    """Connections to the provider; `connect` is each gateway's connector."""
 
     def __init__(self, nursery: trio.Nursery, provider: WorldProvider, rng: Random) -> None:
         self._nursery = nursery
@@ -99,7 +106,7 @@ class Network:
         self._rng = rng
         self.connections = 0
 
-    async def connect(self, origin: Origin) -> trio.abc.Stream:
+    async def connect(self, worker: Worker, origin: Origin) -> trio.abc.Stream:
         """Mostly at once; sometimes slow, refused, or without any answer."""
         chance = self._rng.random()
         if chance < 0.015:
@@ -107,17 +114,21 @@ class Network:
         if chance < 0.03:
             await trio.sleep(_CONNECT_HANGS_S)
         await trio.sleep(self._rng.choice((0, 0, 0.02, 3)) if chance < 0.5 else 0)
+        if not worker.alive:
+            raise OSError("the process is dead")
         ours, theirs = trio.testing.memory_stream_pair()
-        self._nursery.start_soon(self._serve, ours)
+        self._nursery.start_soon(self._serve, worker, ours)
         return theirs
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
+    async def _serve(self, worker: Worker, stream: trio.abc.Stream) -> None:
         """Some connections die on their own: idle ones are then stale, busy ones are cut."""
         lifetime_s = self._rng.expovariate(1 / 400)
         self.connections += 1
         try:
-            with trio.move_on_after(lifetime_s):
+            with trio.move_on_after(lifetime_s) as wire:
+                worker.wires[wire] = None
                 await serve(self._provider, stream)
         finally:
+            worker.wires.pop(wire)
             self.connections -= 1
             await trio.aclose_forcefully(stream)

@@ -1,0 +1,413 @@
+"""One batch of operations in one PostgreSQL transaction of two round trips, however many operations there are.
+
+The first finds what the batch touches, locks the accounts and reads the rest; then `changes` runs on these rows; the
+second writes what changed and commits.
+
+The lock of an account's row serialises everything that is the account's: its balance, its keys' limits and spending,
+its holds and its entries are read under that lock alone. So READ COMMITTED is enough: each statement behind the lock
+sees what every earlier holder of it committed, and nothing of it can change before we commit. The statement that locks
+reads only what never changes once it is there (whose a key or hold is, an account's name). A key or hold that came to
+be between it and the reads behind it may have an account that is not locked: then the batch is tried again. Locks are
+taken in the order of ids, by one statement, so no two nodes wait for each other; what is unique without a lock (names,
+secrets, provider-side ids) is written in the order of its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hoptrio import limits
+from hoptrio.ledger.model import Account, ApiKey, Hold, HoldRow, HoldState, RequestRecord, Resolution
+from hoptrio.ledger.operations import (
+    CreateAccount,
+    CreateKey,
+    Move,
+    Operation,
+    Release,
+    RevokeKey,
+    SetDisabled,
+)
+from hoptrio.ledger.postgres_session import plain
+from hoptrio.ledger.rows import Rows
+from hoptrio.ledger.sql_rows import (
+    ACCOUNT,
+    HOLD,
+    KEY,
+    REQUEST,
+    account_of,
+    hold_of,
+    key_of,
+    record_of,
+    request_row,
+    text_of,
+    texts_of,
+)
+from hoptrio.ledger.store import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hoptrio.ledger.postgres_session import Session
+
+__all__ = ["Batch", "provider_key"]
+
+# Sets are asked for as arrays: ``= ANY(ARRAY(SELECT ...))`` is looked up in the index, whatever the planner believes.
+_LOCK = f"""
+WITH touched AS MATERIALIZED (
+    SELECT account_id AS id FROM api_keys WHERE id = ANY(%(keys)s::text[])
+    UNION ALL SELECT account_id FROM holds WHERE id = ANY(%(holds)s::text[])
+    UNION ALL SELECT s.id FROM holds h JOIN accounts s ON s.name = h.supplier WHERE h.id = ANY(%(captured)s::text[])
+    UNION ALL SELECT id FROM accounts WHERE id = ANY(%(names)s::text[])
+    UNION ALL SELECT id FROM accounts WHERE name = ANY(%(names)s::text[] || %(suppliers)s::text[])
+)
+SELECT {ACCOUNT} FROM accounts a WHERE a.id = ANY(ARRAY(SELECT id FROM touched)) ORDER BY a.id FOR UPDATE
+"""
+_NOW = "SELECT ledger_now_ms(), current_setting('transaction_read_only'), pg_current_xact_id_if_assigned()::text"
+_KEYS = f"""
+SELECT {KEY}, k.spent_period, k.spent_nanos, k.secret_hash FROM api_keys k JOIN accounts a ON a.id = k.account_id
+WHERE k.id = ANY(%(keys)s::text[] || ARRAY(SELECT key_id FROM holds WHERE id = ANY(%(holds)s::text[])))
+   OR k.secret_hash = ANY(%(hashes)s::text[])
+"""
+_OPEN = """
+SELECT key_id, count(*), sum(amount_nanos)::bigint FROM holds WHERE state = 'open' AND key_id = ANY(ARRAY(
+    SELECT id FROM api_keys WHERE id = ANY(%(keys)s::text[]) AND (max_streams IS NOT NULL OR budget_nanos IS NOT NULL)
+)) GROUP BY key_id
+"""
+_HOLDS = f"SELECT {HOLD} FROM holds h WHERE h.id = ANY(%(holds)s::text[])"
+_REQUESTS = f"""
+SELECT {REQUEST} FROM requests
+WHERE id = ANY(ARRAY(SELECT request_id FROM holds WHERE id = ANY(%(released)s::text[])))
+"""
+_REFS = "SELECT ref FROM entries WHERE ref = ANY(%(refs)s::text[])"
+
+_RENEW = (
+    "INSERT INTO owners AS o (id, beat, renewed_at_ms) VALUES (%s, 1, %s)"
+    " ON CONFLICT (id) DO UPDATE SET beat = o.beat + 1, renewed_at_ms = excluded.renewed_at_ms"
+)
+# Nodes that clean up at the same time take different rows.
+_FORGET_OWNERS = (
+    "DELETE FROM owners WHERE id IN (SELECT id FROM owners WHERE renewed_at_ms < %s"
+    " AND id NOT IN (SELECT owner FROM holds WHERE state = 'open') FOR UPDATE SKIP LOCKED)"
+)
+_PURGE = (
+    "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE created_at_ms < %s AND state <> 'running'"
+    " ORDER BY created_at_ms LIMIT %s FOR UPDATE SKIP LOCKED) RETURNING id, provider_ids"
+)
+_PURGE_IDS = "DELETE FROM provider_ids WHERE id = ANY(%s::text[]) AND request_id = ANY(%s::text[])"
+
+
+class _Table(NamedTuple):
+    """Columns as ``name type``, the first being the key, and what to do with rows in these."""
+
+    name: str
+    columns: str
+
+    def _parts(self) -> tuple[list[str], str]:
+        names, types = zip(*(column.split() for column in self.columns.split(", ")), strict=True)
+        arrays = ", ".join(f"%s::{kind}[]" for kind in types)
+        return list(names), f"unnest({arrays})"
+
+    def insert(self, conflict: str = "") -> str:
+        names, source = self._parts()
+        return f"INSERT INTO {self.name} ({', '.join(names)}) SELECT * FROM {source} {conflict}"
+
+    def update(self) -> str:
+        names, source = self._parts()
+        changes = ", ".join(f"{name} = v.{name}" for name in names[1:])
+        source = f"{source} AS v ({', '.join(names)})"
+        return f"UPDATE {self.name} t SET {changes} FROM {source} WHERE t.{names[0]} = v.{names[0]}"
+
+
+_ADD_ACCOUNTS = _Table(
+    "accounts",
+    "id text, name text, balance_nanos bigint, held_nanos bigint, disabled boolean, created_at_ms bigint",
+).insert()
+_SET_ACCOUNTS = _Table("accounts", "id text, balance_nanos bigint, held_nanos bigint, disabled boolean").update()
+_ADD_KEYS = _Table(
+    "api_keys",
+    "id text, account_id text, secret_hash text, contract text, max_streams bigint, rpm bigint, budget_nanos bigint,"
+    " budget_per text, expires_at_ms bigint, models text, revoked boolean, created_at_ms bigint, spent_period text,"
+    " spent_nanos bigint",
+).insert()
+_SET_KEYS = _Table("api_keys", "id text, revoked boolean, spent_period text, spent_nanos bigint").update()
+_ADD_HOLDS = _Table(
+    "holds",
+    "id text, request_id text, account_id text, key_id text, amount_nanos bigint, prices text, owner text,"
+    " supplier text, revenue_share_nanos bigint, state text, reason text, charge_nanos bigint, late boolean,"
+    " created_at_ms bigint, resolved_at_ms bigint",
+).insert()
+_SET_HOLDS = _Table(
+    "holds", "id text, state text, reason text, charge_nanos bigint, late boolean, resolved_at_ms bigint"
+).update()
+_REQUEST_COLUMNS = (
+    "id text, account_id text, key_id text, created_at_ms bigint, protocol text, model text, contract text,"
+    " stream boolean, channel text, client_request_id text, state text, reason text, evidence text, usage text,"
+    " raw_usage text, hold_nanos bigint, charge_nanos bigint, flags text, attempts bigint, timeline text,"
+    " provider_ids text"
+)
+_ADD_REQUESTS = _Table("requests", _REQUEST_COLUMNS).insert()
+_ADD_NOTES = _Table("requests", _REQUEST_COLUMNS).insert("ON CONFLICT DO NOTHING")
+_SET_REQUESTS = _Table(
+    "requests",
+    "id text, channel text, state text, reason text, evidence text, usage text, raw_usage text, charge_nanos bigint,"
+    " flags text, attempts bigint, timeline text, provider_ids text",
+).update()
+_ADD_ENTRIES = _Table(
+    "entries",
+    "at_ms bigint, account_id text, kind text, amount_nanos bigint, memo_nanos bigint, hold_id text, why text,"
+    " ref text",
+).insert()
+_ADD_PROVIDER_IDS = _Table("provider_ids", "id text, request_id text, account_id text, channel text").insert(
+    "ON CONFLICT DO NOTHING"
+)
+
+
+class Batch(Rows):
+    """The rows that `operations` touch: `load` them, change them, `save` them. Any error leaves the transaction open,
+    to be ended by closing the session."""
+
+    def __init__(self, session: Session, operations: Sequence[Operation]) -> None:
+        super().__init__()
+        self._session = session
+        self._wanted = _wanted(operations)
+        self.now_ms = 0
+        #: The transaction's id, by which its fate can be asked for later; None = nothing is locked, nor will be placed.
+        self.id: str | None = None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Begin, lock and read. Raises psycopg.Error, StoreUnavailable."""
+        wanted = self._wanted
+        found: dict[str, list[Any]] = {}
+        with self._session.pipeline():
+            self._session.execute("BEGIN")
+            cursors = {sql: self._session.execute(sql, wanted) for sql, needs in _READS if any(map(wanted.get, needs))}
+            now = self._session.execute(_NOW)
+            found = {sql: cursor.fetchall() for sql, cursor in cursors.items()}
+            [(self.now_ms, read_only, self.id)] = now.fetchall()
+        if read_only == "on":
+            raise StoreUnavailable("the database is read-only")
+        self._fill(found)
+        self._before = (dict(self.accounts), dict(self.keys), dict(self.key_spent), dict(self.holds))
+
+    def _fill(self, found: dict[str, list[Any]]) -> None:
+        for row in found.get(_LOCK, ()):
+            self.put_account(account_of(row))
+        for row in found.get(_KEYS, ()):
+            key = key_of(row)
+            self.keys[key.id], self.key_spent[key.id], self.key_hashes[row[18]] = key, (row[16], row[17]), key.id
+        for row in found.get(_HOLDS, ()):
+            hold = hold_of(row)
+            self.holds[hold.id] = hold
+            if hold.state is HoldState.OPEN:
+                self.open[hold.id] = hold
+        self.key_open |= {key_id: (count, held_nanos) for key_id, count, held_nanos in found.get(_OPEN, ())}
+        self.requests |= {row[0]: record_of(row) for row in found.get(_REQUESTS, ())}
+        self.refs |= {ref for (ref,) in found.get(_REFS, ())}
+        asked = [self.keys[key_id].account.id for key_id in self._wanted["keys"] if key_id in self.keys]
+        if not self.accounts.keys() >= {*asked, *(hold.account_id for hold in self.holds.values())}:
+            raise StoreUnavailable("another process made a key or hold at this moment", busy=True)
+
+    # -- what is no row of these --------------------------------------------------------------------------------------
+
+    def renew(self, owner: str, now_ms: int) -> None:
+        """See `Rows`; owners without holds are forgotten a day after their last renewal."""
+        self._session.execute(_RENEW, (owner, now_ms))
+        self._session.execute(_FORGET_OWNERS, (now_ms - limits.OWNER_KEPT_MS,))
+
+    def purge(self, before_ms: int, limit: int) -> int:
+        """See `Rows`. What this batch settles counts as running; the next purge takes it."""
+        purged = self._session.execute(_PURGE, (before_ms, limit)).fetchall()
+        provider_ids = [provider_key(each) for _, texts in purged for each in texts_of(texts)]
+        self._session.execute(_PURGE_IDS, (provider_ids, [request_id for request_id, _ in purged]))
+        return len(purged)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write what changed and commit. Raises psycopg.Error; whether it happened is certain unless the session is
+        closed by it."""
+        with self._session.pipeline():
+            self._save_accounts()
+            self._save_keys()
+            self._save_holds()
+            entries = [
+                (e.at_ms, e.account_id, e.kind.value, e.amount_nanos, e.memo_nanos, e.hold_id, e.why, e.ref)
+                for e in self.entries
+            ]
+            self._write(_ADD_ENTRIES, entries)
+            self._session.execute("COMMIT")
+
+    def _write(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        if columns := [plain(column) for column in zip(*rows, strict=True)]:
+            self._session.execute(sql, columns)
+
+    def _save_accounts(self) -> None:
+        before = self._before[0]
+        made = [account for account in self.accounts.values() if account.id not in before]
+        self._write(_ADD_ACCOUNTS, map(_account_row, sorted(made, key=lambda account: account.name)))
+        changed = (a for a in self.accounts.values() if before.get(a.id, a) is not a)
+        self._write(_SET_ACCOUNTS, [(a.id, a.balance_nanos, a.held_nanos, a.disabled) for a in changed])
+
+    def _save_keys(self) -> None:
+        _, keys, spent, _ = self._before
+        hashes = {key_id: secret_hash for secret_hash, key_id in self.key_hashes.items()}
+        made = [key for key in self.keys.values() if key.id not in keys]
+        rows = [_key_row(key, hashes[key.id], *self.key_spent.get(key.id, ("", 0))) for key in made]
+        self._write(_ADD_KEYS, sorted(rows, key=lambda row: row[2]))
+        changed = [
+            (key.id, key.revoked, *self.key_spent.get(key.id, ("", 0)))
+            for key in self.keys.values()
+            if key.id in keys and (key is not keys[key.id] or self.key_spent.get(key.id) != spent.get(key.id))
+        ]
+        self._write(_SET_KEYS, changed)
+
+    def _save_holds(self) -> None:
+        """The holds, and the records of requests: a record is a hold's, or a note of a request that held nothing."""
+        before = self._before[3]
+        made = [hold for hold in self.holds.values() if hold.id not in before]
+        changed = [hold for hold in self.holds.values() if before.get(hold.id, hold) is not hold]
+        self._write(_ADD_HOLDS, map(_hold_row, made))
+        self._write(
+            _SET_HOLDS,
+            [(h.id, h.state.value, h.reason, h.charge_nanos, h.late, h.resolved_at_ms) for h in changed],
+        )
+        placed = [self.requests[hold.request_id] for hold in made]
+        self._write(_ADD_REQUESTS, map(_request_row, placed))
+        settled = [record for hold in changed if (record := self.requests.get(hold.request_id)) is not None]
+        self._write(_SET_REQUESTS, map(_settled_row, settled))
+        held = {hold.request_id for hold in self.holds.values()}
+        notes = (record for record in self.requests.values() if record.id not in held)
+        self._write(_ADD_NOTES, sorted(map(_request_row, notes)))
+        self._save_provider_ids(placed + settled)
+
+    def _save_provider_ids(self, records: Sequence[RequestRecord]) -> None:
+        rows = [
+            (provider_key(each), record.id, record.account_id, record.channel)
+            for record in records
+            for each in record.provider_ids
+        ]
+        self._write(_ADD_PROVIDER_IDS, sorted(rows, key=lambda row: row[0]))
+
+
+#: Each read, and which of the wanted ids it is for.
+_READS = (
+    (_LOCK, ("keys", "holds", "names", "suppliers")),
+    (_KEYS, ("keys", "holds", "hashes")),
+    (_OPEN, ("keys",)),
+    (_HOLDS, ("holds",)),
+    (_REQUESTS, ("released",)),
+    (_REFS, ("refs",)),
+)
+
+
+def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
+    """The ids that a batch names."""
+    wanted: dict[str, dict[str, None]] = {
+        name: {} for name in ("keys", "holds", "captured", "released", "names", "suppliers", "hashes", "refs")
+    }
+    suppliers: dict[str, str] = {}
+    for operation in operations:
+        match operation:
+            case Hold():
+                wanted["keys"][operation.request.key_id] = None
+                suppliers[operation.id] = operation.supplier
+            case Resolution():
+                wanted["holds"][operation.hold_id] = None
+                if operation.capture_nanos is not None:
+                    wanted["captured"][operation.hold_id] = None
+            case Release():
+                wanted["holds"][operation.hold_id] = wanted["released"][operation.hold_id] = None
+            case CreateAccount():
+                wanted["names"][operation.name] = None
+            case Move():
+                wanted["names"][operation.account] = wanted["refs"][operation.ref] = None
+            case SetDisabled():
+                wanted["names"][operation.account] = None
+            case CreateKey():
+                wanted["names"][operation.account] = wanted["hashes"][operation.secret_hash] = None
+            case RevokeKey():
+                wanted["keys"][operation.id] = None
+    # A hold that is captured by the batch that places it is in no table yet.
+    wanted["suppliers"] = {name: None for hold_id, name in suppliers.items() if hold_id in wanted["captured"] and name}
+    return {name: plain(list(ids)) for name, ids in wanted.items()}
+
+
+def provider_key(provider_id: str) -> str:
+    """What a provider-side id is kept as."""
+    if len(provider_id) <= limits.POSTGRES_KEY_CHARS_MAX:
+        return plain([provider_id])[0]  # type: ignore[no-any-return]
+    return f"sha256:{hashlib.sha256(provider_id.encode()).hexdigest()}"
+
+
+def _account_row(account: Account) -> tuple[Any, ...]:
+    return (
+        account.id,
+        account.name,
+        account.balance_nanos,
+        account.held_nanos,
+        account.disabled,
+        account.created_at_ms,
+    )
+
+
+def _key_row(key: ApiKey, secret_hash: str, period: str, spent_nanos: int) -> tuple[Any, ...]:
+    return (
+        key.id,
+        key.account.id,
+        secret_hash,
+        key.contract,
+        key.max_streams,
+        key.rpm,
+        key.budget_nanos,
+        key.budget_per,
+        key.expires_at_ms,
+        text_of(key.models),
+        key.revoked,
+        key.created_at_ms,
+        period,
+        spent_nanos,
+    )
+
+
+def _hold_row(hold: HoldRow) -> tuple[Any, ...]:
+    return (
+        hold.id,
+        hold.request_id,
+        hold.account_id,
+        hold.key_id,
+        hold.amount_nanos,
+        hold.prices,
+        hold.owner,
+        hold.supplier,
+        hold.revenue_share_nanos,
+        hold.state.value,
+        hold.reason,
+        hold.charge_nanos,
+        hold.late,
+        hold.created_at_ms,
+        hold.resolved_at_ms,
+    )
+
+
+def _request_row(record: RequestRecord) -> tuple[Any, ...]:
+    return request_row(record, record.account_id, record.state, record.hold_nanos)
+
+
+def _settled_row(record: RequestRecord) -> tuple[Any, ...]:
+    return (
+        record.id,
+        record.channel,
+        record.state,
+        record.reason,
+        record.evidence,
+        record.usage,
+        record.raw_usage,
+        record.charge_nanos,
+        text_of(record.flags),
+        record.attempts,
+        text_of(record.timeline),
+        text_of(record.provider_ids),
+    )

@@ -1,0 +1,85 @@
+"""A whole gateway, and the commands, on a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from hoptrio.ledger.ledger import migrate
+from tests.support.postgres import empty_ledger, fresh_database
+from tests.support.running import simulator
+from tests.support.serving import serving
+
+TABLES = """
+[models.m]
+input = "1"
+output = "2"
+max_input_tokens = 10000
+max_output_tokens = 10000
+[channels.c]
+protocols = ["chat"]
+base_url = "{url}"
+api_key = "k"
+models = ["m"]
+"""
+
+
+@pytest.fixture
+def unprepared():
+    """A database without any schema."""
+    database = fresh_database()
+    yield database
+    database.drop()
+
+
+def hoptrio(folder, *args):
+    """A command; its exit status, output and errors."""
+    argv = [sys.executable, "-m", "hoptrio", *args, "--config", str(folder / "hoptrio.toml")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_streams_over_two_workers_are_settled_once(tmp_path):
+    database = empty_ledger()
+
+    async def ask(gateway):
+        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+        async with gateway.client() as client:
+            await client.send(gateway.request("/v1/chat/completions", body))
+            response = await client.read()
+        assert response.data[-1] == b"[DONE]"
+        assert (await gateway.settled(response.headers["x-request-id"]))["state"] == "captured"
+
+    async def crowd(gateway):
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(ask, gateway)
+
+    with simulator() as url, serving(tmp_path, TABLES.format(url=url), url=database.url, workers=2) as gateway:
+        trio.run(crowd, gateway)
+    status, out, _ = hoptrio(tmp_path, "ledger", "audit", "--json")
+    report = json.loads(out)
+    assert (status, report["violations"], report["captured"], report["open_holds"]) == (0, [], 20, 0)
+
+
+def test_nothing_but_migrate_touches_a_schema(tmp_path, unprepared):
+    (tmp_path / "hoptrio.toml").write_text(f'[server]\nmax_streams = 10\n[ledger]\nurl = "{unprepared.url}"\n')
+    told = "hoptrio: the database has no ledger yet: run `hoptrio ledger migrate`\n"
+    for args in (("serve",), ("account", "list"), ("ledger", "audit")):
+        assert hoptrio(tmp_path, *args) == (1, "", told)
+    assert hoptrio(tmp_path, "ledger", "migrate")[:2] == (0, "The schema is at version 1.\n")
+    assert hoptrio(tmp_path, "account", "create", "acme", "--deposit", "5", "--json")[0] == 0
+    assert hoptrio(tmp_path, "ledger", "audit")[0] == 0
+    unprepared.execute("INSERT INTO schema_version VALUES (2, 0)")
+    for args in (("ledger", "migrate"), ("account", "list")):
+        status, out, err = hoptrio(tmp_path, *args)
+        assert (status, out) == (1, "")
+        assert err == "hoptrio: the ledger's schema is 2, and this version of hoptrio knows 1 at most\n"
+
+
+async def test_migrate_is_what_both_engines_have(tmp_path, unprepared):
+    assert await migrate(f"sqlite:///{tmp_path}/ledger.db") == await migrate(unprepared.url) == 1
