@@ -76,6 +76,10 @@ STALL_MAX_S = 590.0
 
 # -- protocols -------------------------------------------------------------------------------------------------------
 
+#: What one stream may bring in all to be converted, since some protocols repeat all of it at the end.
+CONVERTED_BYTES_MAX = 64 * MIB
+#: Choices of one answer that a conversion keeps apart; the most that OpenAI gives.
+CHOICES_MAX = 128
 #: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
