@@ -23,7 +23,7 @@ from hoptrio.stream.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hoptrio.admission.gate import Admitted
+    from hoptrio.admission.gate import Admitted, Candidate
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.exchange.suspicion import Suspicion
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
-    from hoptrio.protocols.events import Call
+    from hoptrio.protocols.events import Call, Protocol
     from hoptrio.stream.outcome import Outcome
 
 __all__ = ["Desk", "refused_record"]
@@ -97,13 +97,13 @@ class Desk:
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
         settled = await self._ledger.settle(resolution) is not None
-        self._suspicion.saw(resolution.request)
+        self._suspicion.saw(resolution.request, self._spoken(outcome.channel))
         return settled
 
     def _resolution(self, outcome: Outcome) -> Resolution:
         counted = None
         if outcome.counts is not None:
-            counted = usage(outcome.counts, self._call.protocol, answered=outcome.answered)
+            counted = usage(outcome.counts, self._spoken(outcome.channel), answered=outcome.answered)
         judged = verdict(
             self._contract,
             outcome.reason,
@@ -140,8 +140,15 @@ class Desk:
 
     def _terms(self, name: str) -> Terms:
         """The supplier is the one of the channel that produced the evidence, which an attempt may have changed."""
-        channel = next(each.channel for each in self._admitted.candidates if each.channel.name == name)
+        channel = self._candidate(name).channel
         return Terms(channel.supplier, channel.revenue_share_nanos)
+
+    def _spoken(self, name: str) -> Protocol:
+        """Evidence is read in the channel's own protocol, whatever the client's is."""
+        return self._candidate(name).call.protocol
+
+    def _candidate(self, name: str) -> Candidate:
+        return next(each for each in self._admitted.candidates if each.channel.name == name)
 
     def _released(self, record: RequestRecord, reason: Reason | None) -> Resolution:
         released = msgspec.structs.replace(record, state="released", reason=reason, charge_nanos=0)

@@ -43,6 +43,11 @@ class Reader(Interface):
     def provider_ids(self) -> tuple[str, ...]:
         """Ids made by the provider in this answer that a later request may refer to (``resp_...``), in order."""
 
+    @property
+    def unconvertible(self) -> str:
+        """Why the answer cannot be told in the client's protocol, so that the stream fails; "" = it can so far, as
+        always in the protocol's own."""
+
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client. Never raises for what a provider sends."""
 

@@ -23,8 +23,9 @@ from hoptrio.upstream.failure import from_body_end, from_provider
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hoptrio.protocols.events import Call, Counts, ProviderError, SseEvent
-    from hoptrio.protocols.rules import Reader, Rules
+    from hoptrio.protocols.events import Counts, ProviderError, SseEvent
+    from hoptrio.protocols.rules import Reader
+    from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["BodyPump", "EventPump", "Pump"]
@@ -110,7 +111,7 @@ class EventPump:
     def cut(self, reason: Reason) -> Ended:
         """Complete evidence wins over whatever ended the reading."""
         ended = self._judge(clean=False)
-        return ended if ended.reason is None else Ended(reason)
+        return ended if ended.reason in (None, Reason.UNCONVERTIBLE) else Ended(reason)
 
     async def _receive(self, answer: Answer, patience_s: float) -> bytes | BodyEnd:
         with trio.move_on_after(patience_s):
@@ -168,6 +169,8 @@ class EventPump:
     def _judge(self, *, clean: bool) -> Ended:
         reader = self._reader
         finish = reader.finish(clean=clean)
+        if reader.unconvertible:
+            return Ended(Reason.UNCONVERTIBLE)
         if reader.error is not None:
             return self._failed(reader.error)
         if not finish.complete:
@@ -186,9 +189,8 @@ class EventPump:
 class BodyPump:
     """One whole JSON answer."""
 
-    def __init__(self, rules: Rules, call: Call, *, note: Callable[[str], None]) -> None:
-        self._rules = rules
-        self._call = call
+    def __init__(self, reading: Reading, *, note: Callable[[str], None]) -> None:
+        self._reading = reading
         self._note = note
         self.counts: Counts | None = None
         self.answered = False
@@ -212,9 +214,11 @@ class BodyPump:
         return Ended(reason)
 
     def _judge(self, body: bytes) -> Ended:
-        read = self._rules.read(self._call, body)
+        read, told, unconvertible = self._reading.whole(body)
         self.counts, self.provider_ids = read.counts, read.provider_ids
         if read.error is not None:
             return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
-        return Ended(Reason.NO_EVIDENCE if read.counts is None else None, body)
+        if unconvertible:
+            return Ended(Reason.UNCONVERTIBLE)
+        return Ended(Reason.NO_EVIDENCE if read.counts is None else None, told)

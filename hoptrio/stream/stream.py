@@ -68,7 +68,6 @@ class Stream:
     ) -> None:
         self._call = call
         self._contract = contract
-        self._rules = rules
         self._writer = writer
         self._source = source
         self._desk = desk
@@ -177,6 +176,7 @@ class Stream:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
         self._channel = self._source.channel
+        self._reading = self._source.reading
         self._answer: Answer | None = None
         self._attempt_scope = trio.CancelScope()
         self._attempt_reason = Reason.STALLED
@@ -223,7 +223,7 @@ class Stream:
         self._answer = answer
         self.note("headers")
         self._progressed()
-        first = await begin(answer, self._rules, self._call)
+        first = await begin(answer, self._reading, stream=self._call.stream)
         return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
     def _dispatched(self) -> None:
@@ -248,9 +248,9 @@ class Stream:
 
     def _make_pump(self) -> Pump:
         if not self._call.stream:
-            return BodyPump(self._rules, self._call, note=self.note)
+            return BodyPump(self._reading, note=self.note)
         emit = self._emit
-        self._reader = self._rules.reader(self._call, hide_usage=self._source.hide_usage)
+        self._reader = self._reading.reader()
         if self._tried < self._contract.attempts:
             self._kept = Kept(self._reader, emit)
             emit = self._kept.emit

@@ -1,6 +1,6 @@
 """Conversion between protocols, for a client whose model is on a channel of another one. Sans-IO; no pairwise code."""
 
 from hoptrio.protocols.convert.reader import Converted, ConvertingReader, read, reader
-from hoptrio.protocols.convert.request import Prepared, possible, prepare
+from hoptrio.protocols.convert.request import NEAREST, Prepared, possible, prepare
 
-__all__ = ["Converted", "ConvertingReader", "Prepared", "possible", "prepare", "read", "reader"]
+__all__ = ["NEAREST", "Converted", "ConvertingReader", "Prepared", "possible", "prepare", "read", "reader"]

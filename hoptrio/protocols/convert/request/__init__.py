@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.convert.request.conversation import Conversation
 
-__all__ = ["Prepared", "decode", "encode", "possible", "prepare", "tool_names"]
+__all__ = ["NEAREST", "Prepared", "decode", "encode", "possible", "prepare", "tool_names"]
 
 _DECODERS: Mapping[Protocol, Callable[[Call, frozenset[str]], Conversation]] = {
     Protocol.CHAT: decode_chat.decode,
@@ -43,6 +43,9 @@ _ENCODERS: Mapping[Protocol, Callable[[Conversation, Any], dict[str, Any]]] = {
     Protocol.MESSAGES: encode_messages.encode,
     Protocol.GEMINI: encode_gemini.encode,
 }
+#: The protocols of a channel that speaks several, the client's not among them, in the order they are tried: those that
+#: carry reasoning from turn to turn come first.
+NEAREST = (Protocol.RESPONSES, Protocol.MESSAGES, Protocol.GEMINI, Protocol.CHAT)
 #: The version that still takes sampling parameters (protocols page 6.1).
 _MESSAGES_HEADERS = (("anthropic-version", VERSION),)
 
