@@ -3,17 +3,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix clean
+.PHONY: help demo test check format bench world chaos matrix kills clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
 	@echo "make test    everything the tests need, then the tests (TEST_ARGS=... are passed on)"
 	@echo "make check   format, lint, types, layers and tidiness"
 	@echo "make format  mend what can be mended"
-	@echo "make bench   what a stream costs next to a byte relay (BENCH_ARGS=... are passed on)"
+	@echo "make bench   what a stream costs next to a byte relay, and the ledger's rates (BENCH_ARGS=... are passed on)"
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
+	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 
 demo:
 	@scripts/setup demo
@@ -40,6 +41,7 @@ format:
 bench:
 	@scripts/setup test
 	$(BIN)/python -m bench $(BENCH_ARGS)
+	$(BIN)/python -m bench.ledger
 
 world:
 	@scripts/setup test
@@ -52,6 +54,10 @@ chaos:
 matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
+
+kills:
+	@scripts/setup test
+	$(BIN)/python -m tests.chaos --streams 0 --kills 200 --postgres $(KILLS_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules

@@ -9,13 +9,14 @@ from decimal import Decimal
 import pytest
 import trio
 
+from bench.postgres import running_server
 from hoptrio.ledger.ledger import open_ledger
 from tests.chaos import kills
 from tests.support.deployment import Deployment, as_records, config_for, served
 from tests.support.live import live_streams, said
 from tests.support.running import simulator
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 async def test_the_holds_of_a_killed_gateway_are_resolved_by_the_next_one(tmp_path):
@@ -43,3 +44,12 @@ async def test_kills_at_moments_of_a_streams_life_leave_books_that_balance(tmp_p
             assert death.faults == []
             assert death.died
             assert death.resolved_s < kills.RESOLVED_S
+
+
+async def test_kills_of_one_of_two_nodes_and_of_their_database_leave_books_that_balance(tmp_path):
+    with running_server() as database:
+        async with aclosing(kills.rounds(tmp_path, seed=55, count=3, at_once=24, database=database)) as deaths:
+            async for death in deaths:
+                assert death.faults == []
+                assert death.died
+                assert death.resolved_s < kills.RESOLVED_S

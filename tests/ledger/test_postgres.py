@@ -21,8 +21,12 @@ from hoptrio.ledger.operations import CreateAccount, CreateKey
 from hoptrio.ledger.postgres import PostgresStore
 from hoptrio.ledger.postgres_session import Session, unavailable
 from hoptrio.ledger.recover import Sweep
+from hoptrio.ledger.schema import versions
 from hoptrio.ledger.store import StoreUnavailable
 from tests.support.postgres import fresh_database
+
+#: The last file of the schema.
+LATEST = versions("postgres")[-1].number
 
 HOUR_MS = 3_600_000
 
@@ -94,11 +98,12 @@ async def test_the_schema_itself_refuses(ledger, key, make, database, statement)
 
 
 async def test_the_schema_is_made_once_however_many_ask(unprepared):
-    assert await all_at_once(*[lambda: migrate(unprepared.url)] * 5) == [1] * 5
-    assert await migrate(unprepared.url) == 1
-    assert unprepared.execute("SELECT number FROM schema_version") == [(1,)]
+    assert await all_at_once(*[lambda: migrate(unprepared.url)] * 5) == [LATEST] * 5
+    assert await migrate(unprepared.url) == LATEST
+    applied = unprepared.execute("SELECT number FROM schema_version ORDER BY number")
+    assert applied == [(version.number,) for version in versions("postgres")]
     async with open_ledger(unprepared.url) as ledger:
-        assert await ledger.schema_version() == 1
+        assert await ledger.schema_version() == LATEST
 
 
 @pytest.mark.parametrize(
@@ -106,17 +111,18 @@ async def test_the_schema_is_made_once_however_many_ask(unprepared):
     [
         (None, "no ledger yet: run `hoptrio ledger migrate`"),
         (0, "no ledger yet: run `hoptrio ledger migrate`"),
-        (2, "schema is 2, and this version of hoptrio knows 1 at most"),
+        (LATEST + 1, f"schema is {LATEST + 1}, and this version of hoptrio knows {LATEST} at most"),
     ],
 )
 async def test_another_schema_is_told_and_left_alone(unprepared, found, told):
     if found is not None:
         await migrate(unprepared.url)
-        unprepared.execute("UPDATE schema_version SET number = %s", found)
+        unprepared.execute("DELETE FROM schema_version")
+        unprepared.execute("INSERT INTO schema_version VALUES (%s, 0)", found)
     with pytest.raises(LedgerUnavailable, match=told):
         async with open_ledger(unprepared.url):
             pass
-    if found == 2:
+    if found == LATEST + 1:
         with pytest.raises(LedgerUnavailable, match=told):
             await migrate(unprepared.url)
 
