@@ -8,12 +8,14 @@ Refusals are judged in the contract page's order: 401 key, 400 shape (both befor
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
 from hoptrio.admission.carriage import Carriage
 from hoptrio.admission.quote import dearest, output_limit, quote, refuse_unpriced
 from hoptrio.admission.routing import Want, Why, refusal
+from hoptrio.protocols import convert
 from hoptrio.protocols.convert import NEAREST
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
@@ -142,17 +144,10 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
     candidates = []
     for channel, protocol in channels:
         said, names = carriage.prepared(protocol)
-        ask_usage = channel.include_usage == "ask" and protocol is Protocol.CHAT and call.stream
+        ask_usage = _asks_usage(said, channel)
         told = (protocol, channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
         if told not in bodies:
-            bodies[told] = RULES[protocol].encode(
-                said,
-                model=told[1],
-                output_limit=output_limit(said, model),
-                ask_usage=ask_usage,
-                drop_unknown=told[3],
-                drop_tools=carriage.dropped(protocol),
-            )
+            bodies[told] = _encoded(call, said, model, channel, carriage)
         body = bodies[told]
         largest[protocol] = max(len(body), largest.get(protocol, 0))
         hide_usage = ask_usage and not said.usage_asked
@@ -162,3 +157,22 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
         for protocol, size in largest.items()
     ]
     return Admitted(model=model, candidates=tuple(candidates), quote=dearest(quotes))
+
+
+def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:
+    rules = RULES[said.protocol]
+    encode = partial(
+        rules.encode,
+        model=channel.models[call.model],
+        output_limit=output_limit(said, model),
+        ask_usage=_asks_usage(said, channel),
+        drop_unknown=channel.unknown_fields == "drop",
+        drop_tools=carriage.dropped(said.protocol),
+    )
+    body = encode(said)
+    # What a converted answer gave the client is nothing that this provider knows.
+    return encode(convert.unboxed(said)) if said is call and convert.boxed(body) else body
+
+
+def _asks_usage(said: Call, channel: Channel) -> bool:
+    return channel.include_usage == "ask" and said.protocol is Protocol.CHAT and said.stream

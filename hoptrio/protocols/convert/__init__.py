@@ -2,5 +2,17 @@
 
 from hoptrio.protocols.convert.reader import Converted, ConvertingReader, read, reader
 from hoptrio.protocols.convert.request import NEAREST, Prepared, possible, prepare
+from hoptrio.protocols.convert.unbox import boxed, unboxed
 
-__all__ = ["NEAREST", "Converted", "ConvertingReader", "Prepared", "possible", "prepare", "read", "reader"]
+__all__ = [
+    "NEAREST",
+    "Converted",
+    "ConvertingReader",
+    "Prepared",
+    "boxed",
+    "possible",
+    "prepare",
+    "read",
+    "reader",
+    "unboxed",
+]

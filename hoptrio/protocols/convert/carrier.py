@@ -15,12 +15,12 @@ import msgspec
 
 from hoptrio.protocols.events import Protocol  # noqa: TC001 -- msgspec reads the annotation
 
-__all__ = ["Carried", "pack", "unpack"]
+__all__ = ["BOXED", "Carried", "pack", "unpack"]
 
 #: The version stands inside, so that a later form can be told apart.
 _MARK = b"hoptrio1:"
 #: What every box begins with: the mark has nine bytes, a multiple of three, so its base64 stands alone.
-_BOXED = base64.b64encode(_MARK).decode()
+BOXED = base64.b64encode(_MARK).decode()
 _FROM_URLSAFE = str.maketrans("-_", "+/")
 
 
@@ -44,7 +44,7 @@ def pack(carried: Carried) -> str:
 
 def unpack(value: object) -> Carried | None:
     """What is in the box; None for anything that is none of ours."""
-    if type(value) is not str or not value.startswith(_BOXED):
+    if type(value) is not str or not value.startswith(BOXED):
         return None
     padded = value.translate(_FROM_URLSAFE).rstrip("=") + "=" * (-len(value.rstrip("=")) % 4)
     try:

@@ -25,7 +25,7 @@ from hoptrio.protocols.events import Protocol
 if TYPE_CHECKING:
     from hoptrio.protocols.convert.request.conversation import Conversation, Turn
 
-__all__ = ["encode"]
+__all__ = ["NO_SIGNATURE", "encode"]
 
 #: Gemini 3 refuses a call without its signature; Google documents this one for calls that another model made.
 NO_SIGNATURE = "skip_thought_signature_validator"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.convert.request.conversation import Conversation, Part, Thinking, Turn
 
-__all__ = ["encode"]
+__all__ = ["encode", "lacks_thoughts"]
 
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _TIERS = {"": None, "auto": "auto", "default": "standard_only"}
@@ -126,17 +126,24 @@ def _thinking(thinking: Thinking | None, limit_tokens: int, messages: list[dict[
     if thinking.effort or thinking.budget_tokens == ADAPTIVE:
         return {"type": "adaptive"} | present(display="summarized" if thinking.summary else None)
     budget = min(thinking.budget_tokens or 0, limit_tokens - 1)
-    if thinking.budget_tokens is None or budget < _BUDGET_MIN or _lacks_thoughts(messages):
+    if thinking.budget_tokens is None or budget < _BUDGET_MIN or lacks_thoughts(messages):
         return None
     return {"type": "enabled", "budget_tokens": budget}
 
 
-def _lacks_thoughts(messages: list[dict[str, Any]]) -> bool:
+def lacks_thoughts(messages: list[dict[str, Any]]) -> bool:
     """A tool is being called by a turn whose thoughts are lost: with a budget the API wants them back unmodified, so
     that thinking must be off for this request (protocols page 9.8). Adaptive thinking does not ask."""
-    if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
+    if len(messages) < 2 or _first(messages[-1]) != "tool_result":
         return False
-    return messages[-2]["content"][0]["type"] not in ("thinking", "redacted_thinking")
+    return _first(messages[-2]) not in ("thinking", "redacted_thinking")
+
+
+def _first(message: dict[str, Any]) -> object:
+    """The type of its first block; a client's own message may have none."""
+    content = message.get("content")
+    block = content[0] if isinstance(content, list) and content else None
+    return block.get("type") if isinstance(block, dict) else None
 
 
 def _output_config(conversation: Conversation) -> dict[str, Any]:
