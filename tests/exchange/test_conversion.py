@@ -394,8 +394,8 @@ async def test_a_channel_of_several_protocols_is_asked_in_the_nearest_that_can_s
         await world.call("chat")
         await world.call("chat", BODIES["chat"] | {"stop": ["x"]})
         first, second = world.hosts["a"].seen
-    assert first.head.startswith(b"POST /v1/responses ")
-    assert second.head.startswith(b"POST /v1/messages ")
+    assert b"/responses " in first.head
+    assert b"/messages " in second.head
 
 
 async def test_a_request_that_one_channel_cannot_be_told_goes_to_another(autojump_clock):
@@ -412,7 +412,7 @@ async def test_a_request_that_one_channel_cannot_be_told_goes_to_another(autojum
     [
         ("messages", "chat", {"presence_penalty": 1}, "presence_penalty"),
         ("responses", "chat", {"stop": ["x"]}, "stop"),
-        ("chat", "messages", {"mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}, "mcp_servers"),
+        ("chat", "messages", {"container": "c"}, "container"),
         ("gemini", "chat", {}, "stream"),
     ],
 )
@@ -431,7 +431,9 @@ async def test_what_no_channel_can_be_told_is_a_400_that_names_it(channel, clien
 async def test_a_retry_is_told_where_a_native_channel_need_only_be_waited_for(autojump_clock):
     """Else the request itself must change."""
     config = two("chat", "messages")
-    limited = plain(429, b'{"error": {"message": "slow"}}')
+    error = b'{"error": {"message": "slow"}}'
+    head = b"HTTP/1.1 429 X\r\ncontent-type: application/json\r\nretry-after: 20\r\ncontent-length: %d\r\n\r\n"
+    limited = [head % len(error) + error]
     async with gateway(config=config, hosts={"a": [limited], "b": [sse(*golden("messages"))]}) as world:
         body = BODIES["chat"] | {"presence_penalty": 1}
         assert (await world.call("chat", body)).status == 429
