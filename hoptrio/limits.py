@@ -67,6 +67,18 @@ SETTLE_S = 10.0
 GEMINI_TAIL_S = 30.0
 #: After a Responses `error` event, `response.failed` is awaited this long (contract).
 RESPONSES_FAILED_S = 5.0
+#: Text of an answer that is kept to be measured should usage be missing: 600 s at 1,500 tokens a second are 3.6 MB.
+#: What is beyond it is not charged. The parts (choices, items, blocks) it is kept by; further ones share one.
+PRODUCED_BYTES_MAX = 4 * MIB
+PRODUCED_PARTS_MAX = 256
+#: An event or item above this holds an image or a file and no words.
+PRODUCED_EVENT_BYTES_MAX = 1 * MIB
+#: Text of a request that is measured; the largest context windows are about as large.
+ASKED_BYTES_MAX = 8 * MIB
+#: Up to here text is measured on the event loop, 0.1 ms and at worst 1.3; a thread costs as much. Above it in a thread,
+#: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
+MEASURE_INLINE_BYTES_MAX = 32 * KIB
+MEASURE_S = 5.0
 #: The contract's deadline, from the first dispatch.
 DEADLINE_S = 600.0
 #: No model progress for this long is a stall, unless the model says otherwise; seed 1: "about 90-150 s".
@@ -252,6 +264,13 @@ ROUND_S = 10.0
 #: Streams in a row without evidence that make a probe decide: from several accounts, from one (contract).
 SUSPECTS_OF_SEVERAL = 3
 SUSPECTS_OF_ONE = 10
+#: A key's requests a minute are the holds it placed in the last so many milliseconds.
+RATE_WINDOW_MS = 60_000
+#: Output that ended in a release is counted, and compared with that of other keys, for this long (contract).
+RELEASED_WINDOW_S = 600.0
+#: Records of refused requests that are kept for one key a minute and process: what an agent in a loop is refused for is
+#: said by the first; the rest would only fill the disk.
+REFUSALS_KEPT_MAX = 600
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 

@@ -260,6 +260,7 @@ class World(Observer):
             max_streams=400,
             cors_origins=built.server.cors_origins,
             currency=built.ledger.currency,
+            released_output_limit=0,
         )
         made.certificates = self._certificates
         return made

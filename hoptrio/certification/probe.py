@@ -93,7 +93,7 @@ class _Probe:
         self._upstream = upstream
         self._reading = Native(rules, call, hide_usage=False)
         self._reader = self._reading.reader()
-        self._pump = EventPump(self._reader, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
+        self._pump = EventPump(self._reader, produced=None, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
         self._answer: _Watched | None = None
         self._usage_there = False
 

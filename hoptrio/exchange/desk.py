@@ -11,7 +11,9 @@ import msgspec
 import structlog
 
 from hoptrio import errors
-from hoptrio.contract import Reason
+from hoptrio.contract import ENDS, Money, Reason
+from hoptrio.exchange.figures import figures
+from hoptrio.exchange.measure import Measured, measure
 from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
@@ -21,20 +23,19 @@ from hoptrio.money import format_nanos
 from hoptrio.stream.verdict import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hoptrio.admission.gate import Admitted, Candidate
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
-    from hoptrio.exchange.suspicion import Suspicion
-    from hoptrio.ledger.ledger import Ledger
-    from hoptrio.ledger.model import RequestRecord
+    from hoptrio.exchange.gateway import Gateway
+    from hoptrio.ledger.model import ApiKey, RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
-    from hoptrio.protocols.events import Call, Protocol
+    from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
 
-__all__ = ["Desk", "refused_record"]
+__all__ = ["Desk"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
@@ -44,22 +45,24 @@ class Desk:
 
     def __init__(
         self,
-        ledger: Ledger,
+        gateway: Gateway,
+        key: ApiKey,
         record: RequestRecord,
         call: Call,
         contract: Contract,
         admitted: Admitted,
         *,
-        currency: str,
-        suspicion: Suspicion,
+        show: Callable[[Sequence[tuple[bytes, bytes]]], None],
     ) -> None:
-        self._ledger = ledger
+        """`show` is given the headers that tell what was held and what is left."""
+        self._gateway = gateway
+        self._ledger = gateway.ledger
+        self._key = key
         self._record = record
         self._call = call
         self._contract = contract
         self._admitted = admitted
-        self._currency = currency
-        self._suspicion = suspicion
+        self._show = show
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
     async def place(self) -> HoptrioError | None:
@@ -83,39 +86,56 @@ class Desk:
         except errors.LedgerUnavailable as error:
             return error
         if not isinstance(placed, HoldRefused):
+            self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None
         refusal = self._refusal(placed, amount_nanos)
-        self._ledger.note(refused_record(self._record, refusal))
+        self._gateway.refusals.keep(self._record, refusal)
         return refusal
 
     async def settle(self, outcome: Outcome) -> bool:
-        """Capture by the evidence, or release."""
+        """Capture by the evidence, or by what was produced, or release."""
         try:
-            resolution = self._resolution(outcome)
+            resolution = self._resolution(outcome, await self._produced(outcome))
         except Exception as error:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
         settled = await self._ledger.settle(resolution) is not None
-        self._suspicion.saw(resolution.request, self._spoken(outcome.channel))
+        self._gateway.suspicion.saw(resolution.request, self._candidate(outcome.channel).call.protocol)
+        if outcome.answered:
+            channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None
+            self._gateway.released.ended(self._key.id, self._call.model, channel, outcome.reason, captured=captured)
         return settled
 
-    def _resolution(self, outcome: Outcome) -> Resolution:
+    async def _produced(self, outcome: Outcome) -> Measured | None:
+        """What an answer that did not end well is charged by, where the contract charges it; None = nothing."""
+        produced = ENDS[outcome.reason].money(self._contract.interrupted) is Money.PRODUCED
+        if not produced or not outcome.answered:
+            return None
+        asked = self._candidate(outcome.channel)
+        return await measure(outcome.reported, outcome.produced, asked.call.body, len(asked.body))
+
+    def _resolution(self, outcome: Outcome, measured: Measured | None) -> Resolution:
+        counts, estimated = (outcome.counts, False) if measured is None else measured
         counted = None
-        if outcome.counts is not None:
-            counted = usage(outcome.counts, self._spoken(outcome.channel), answered=outcome.answered)
+        if counts is not None:
+            # Evidence is read in the channel's own protocol, whatever the client's is. Output that was only measured as
+            # zero (an image, hidden reasoning) casts no doubt on the provider.
+            spoken = self._candidate(outcome.channel).call.protocol
+            counted = usage(counts, spoken, answered=outcome.answered and not estimated)
         judged = verdict(
             self._contract,
             outcome.reason,
             counted=counted is not None,
             answered=outcome.answered,
+            estimated=estimated,
             stream=self._call.stream,
         )
         record = msgspec.structs.replace(
             self._record,
             reason=outcome.reason,
             evidence=judged.evidence,
-            raw_usage="" if outcome.counts is None else outcome.counts.raw.decode("utf-8", "replace"),
+            raw_usage="" if counts is None else counts.raw.decode("utf-8", "replace"),
             attempts=outcome.attempts,
             timeline=_milliseconds(outcome.timeline),
             provider_ids=outcome.provider_ids,
@@ -143,10 +163,6 @@ class Desk:
         channel = self._candidate(name).channel
         return Terms(channel.supplier, channel.revenue_share_nanos)
 
-    def _spoken(self, name: str) -> Protocol:
-        """Evidence is read in the channel's own protocol, whatever the client's is."""
-        return self._candidate(name).call.protocol
-
     def _candidate(self, name: str) -> Candidate:
         return next(each for each in self._admitted.candidates if each.channel.name == name)
 
@@ -171,16 +187,14 @@ class Desk:
             return errors.InvalidKey("This API key is no longer valid.")
         if why is HoldRefusal.MAX_STREAMS:
             return errors.LimitExceeded("This key runs as many streams at once as it may.", retry_after_s=1)
+        if why is HoldRefusal.RATE:
+            return self._gateway.rates.full(self._key, self._call.protocol, refused.wait_ms)
         what = "the key's budget" if why is HoldRefusal.BUDGET else "the balance"
         needed, there = format_nanos(amount_nanos), format_nanos(refused.available_nanos)
+        currency = self._gateway.currency
         return errors.InsufficientBalance(
-            f"This request needs a hold of {needed} {self._currency}, and {there} {self._currency} of {what} is there."
+            f"This request needs a hold of {needed} {currency}, and {there} {currency} of {what} is there."
         )
-
-
-def refused_record(record: RequestRecord, error: HoptrioError) -> RequestRecord:
-    """The record of a request that was refused: nothing was held, nothing is charged."""
-    return msgspec.structs.replace(record, state="refused", reason=error.code, hold_nanos=0, charge_nanos=0)
 
 
 def _milliseconds(timeline: Sequence[tuple[float, str]]) -> tuple[tuple[int, str], ...]:

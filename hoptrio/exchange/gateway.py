@@ -10,7 +10,10 @@ from hoptrio import errors
 from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.routing import Load, Router
+from hoptrio.exchange.rates import Rates
+from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
+from hoptrio.exchange.released import ReleasedOutput
 from hoptrio.exchange.routes import protocol_of
 from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.protocols.events import Protocol
@@ -42,6 +45,7 @@ class Gateway:
         max_streams: int,
         cors_origins: Sequence[str],
         currency: str,
+        released_output_limit: int,
         breakers: Breakers | None = None,
     ) -> None:
         """`breakers`: the health of channels, if it is shared with other processes."""
@@ -58,6 +62,9 @@ class Gateway:
         self.certificates = Certificates(ledger)
         self.router = Router(self.load, breakers or Breakers(now=trio.current_time), self.certificates.certified)
         self.suspicion = Suspicion()
+        self.refusals = Refusals(ledger)
+        self.rates = Rates()
+        self.released = ReleasedOutput(released_output_limit)
         self.started_at_ms = ledger.now_ms()
         #: The first round of probes is not over (`certification.prober`).
         self.probing = False

@@ -10,7 +10,7 @@ import structlog
 
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit
-from hoptrio.exchange.desk import Desk, refused_record
+from hoptrio.exchange.desk import Desk
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
@@ -59,10 +59,12 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             )
             stack.callback(source.close)
             _check_room(gateway)
+            gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
-            gateway.ledger.note(refused_record(record, refusal))
+            gateway.refusals.keep(record, refusal)
             raise
-        await _run(gateway, exchange, face, rules, call, contract, admitted, source, record)
+        gateway.rates.check(key, call.protocol)
+        await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
 
 
 async def _run(
@@ -71,6 +73,7 @@ async def _run(
     face: Face,
     rules: Rules,
     call: Call,
+    key: ApiKey,
     contract: Contract,
     admitted: Admitted,
     source: ChannelSource,
@@ -85,9 +88,7 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(
-            gateway.ledger, record, call, contract, admitted, currency=gateway.currency, suspicion=gateway.suspicion
-        ),
+        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
         face=face,
     )
     with gateway.registry.running(record.id, stream):

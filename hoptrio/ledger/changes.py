@@ -40,6 +40,7 @@ from hoptrio.ledger.operations import (
     SetDisabled,
 )
 from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, settled_record, why_disabled
+from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -114,12 +115,21 @@ class Changes:
         return answer
 
     def _use(self, key: ApiKey | None, now_ms: int) -> KeyUse:
-        if key is None or (key.max_streams is None and key.budget_nanos is None):
+        if key is None or (key.max_streams is None and key.budget_nanos is None and key.rpm is None):
             return KeyUse()
+        recent, leaves_first_ms = self._rate(key, now_ms)
         streams, held_nanos = self._rows.key_open.get(key.id, (0, 0))
         period, spent_nanos = self._rows.key_spent.get(key.id, ("", 0))
         current = key.budget_per is not None and period == budget_period(key.budget_per, now_ms)
-        return KeyUse(streams, held_nanos, spent_nanos if current else 0)
+        return KeyUse(streams, recent, leaves_first_ms, held_nanos, spent_nanos if current else 0)
+
+    def _rate(self, key: ApiKey, now_ms: int) -> tuple[int, int | None]:
+        """Holds of the last minute, and the one that has to leave it before there is room again."""
+        if not key.rpm:
+            return 0, None
+        placed = self._rows.key_recent.get(key.id, ())
+        recent = self._rows.key_recent[key.id] = sorted(at_ms for at_ms in placed if at_ms > now_ms - RATE_WINDOW_MS)
+        return len(recent), recent[-key.rpm] if len(recent) >= key.rpm else None
 
     def _settle(self, resolution: Resolution) -> Resolved | HoptrioError:
         hold = self._rows.holds.get(resolution.hold_id)

@@ -125,6 +125,7 @@ class HoldRefusal(StrEnum):
     KEY_EXPIRED = "key_expired"
     ACCOUNT_DISABLED = "account_disabled"
     MAX_STREAMS = "max_streams"
+    RATE = "rate"
     BUDGET = "budget"
     BALANCE = "balance"
 
@@ -133,6 +134,8 @@ class Placed(msgspec.Struct, frozen=True):
     """The hold is durable."""
 
     available_nanos: int
+    #: Further requests that the key may make now; None = as many as it likes.
+    requests_left: int | None = None
 
 
 class HoldRefused(msgspec.Struct, frozen=True):
@@ -140,6 +143,8 @@ class HoldRefused(msgspec.Struct, frozen=True):
 
     why: HoldRefusal
     available_nanos: int = 0
+    #: RATE: until there is room for one request more.
+    wait_ms: int = 0
 
 
 class Terms(msgspec.Struct, frozen=True):

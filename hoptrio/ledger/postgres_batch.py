@@ -82,6 +82,12 @@ SELECT key_id, count(*), sum(amount_nanos)::bigint FROM holds WHERE state = 'ope
     SELECT id FROM api_keys WHERE id = ANY(%(keys)s::text[]) AND (max_streams IS NOT NULL OR budget_nanos IS NOT NULL)
 )) GROUP BY key_id
 """
+#: Never many more for a key than its rate.
+_RECENT = f"""
+SELECT key_id, array_agg(created_at_ms) FROM holds WHERE created_at_ms > ledger_now_ms() - {limits.RATE_WINDOW_MS}
+    AND key_id = ANY(ARRAY(SELECT id FROM api_keys WHERE id = ANY(%(keys)s::text[]) AND rpm IS NOT NULL))
+GROUP BY key_id
+"""
 _HOLDS = f"SELECT {HOLD} FROM holds h WHERE h.id = ANY(%(holds)s::text[])"
 _REQUESTS = f"""
 SELECT {REQUEST} FROM requests
@@ -234,6 +240,7 @@ class Batch(Rows):
             if hold.state is HoldState.OPEN:
                 self.open[hold.id] = hold
         self.key_open |= {key_id: (count, held_nanos) for key_id, count, held_nanos in found.get(_OPEN, ())}
+        self.key_recent |= dict(found.get(_RECENT, ()))
         self.requests |= {row[0]: record_of(row) for row in found.get(_REQUESTS, ())}
         self.refs |= {ref for (ref,) in found.get(_REFS, ())}
         asked = [self.keys[key_id].account.id for key_id in self._wanted["keys"] if key_id in self.keys]
@@ -354,6 +361,7 @@ _READS = (
     (_LOCK, ("keys", "holds", "names", "suppliers")),
     (_KEYS, ("keys", "holds", "hashes")),
     (_OPEN, ("keys",)),
+    (_RECENT, ("keys",)),
     (_HOLDS, ("holds",)),
     (_REQUESTS, ("released",)),
     (_REFS, ("refs",)),

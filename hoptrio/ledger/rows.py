@@ -45,6 +45,8 @@ class Rows:
         self.key_spent: dict[str, tuple[str, int]] = {}
         #: Key -> (its open holds, their sum); a key that is not here has none, or no limit that would ask.
         self.key_open: dict[str, tuple[int, int]] = {}
+        #: Key -> when it placed its holds of the last minute at least, for keys with a rate.
+        self.key_recent: dict[str, list[int]] = {}
         self.holds: dict[str, HoldRow] = {}
         self.open: dict[str, HoldRow] = {}
         self.entries: list[Entry] = []
@@ -75,6 +77,8 @@ class Rows:
     def put_hold(self, hold: HoldRow) -> None:
         """Keep the hold as it is now."""
         was, now = self.open.pop(hold.id, None), hold.state is HoldState.OPEN
+        if hold.id not in self.holds and self.keys[hold.key_id].rpm is not None:
+            self.key_recent.setdefault(hold.key_id, []).append(hold.created_at_ms)
         self.holds[hold.id] = hold
         if now:
             self.open[hold.id] = hold

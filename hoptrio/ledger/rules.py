@@ -24,6 +24,7 @@ from hoptrio.ledger.model import (
     RequestRecord,
     Terms,
 )
+from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import share_nanos
 
 __all__ = [
@@ -50,6 +51,10 @@ class KeyUse(NamedTuple):
     """What a key uses of its limits now; only asked for when it has any."""
 
     open_streams: int = 0
+    #: Holds placed in the last `limits.RATE_WINDOW_MS`, and if that is the key's rate, the time of the one that has to
+    #: leave this window before there is room again.
+    recent: int = 0
+    leaves_first_ms: int | None = None
     held_nanos: int = 0
     #: Captured in the budget's current period.
     spent_nanos: int = 0
@@ -65,6 +70,8 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
         return HoldRefused(HoldRefusal.ACCOUNT_DISABLED)
     if key.max_streams is not None and use.open_streams >= key.max_streams:
         return HoldRefused(HoldRefusal.MAX_STREAMS)
+    if key.rpm is not None and use.recent >= key.rpm:
+        return HoldRefused(HoldRefusal.RATE, wait_ms=_wait_ms(use.leaves_first_ms, now_ms))
     if key.budget_nanos is not None:
         left = key.budget_nanos - use.spent_nanos - use.held_nanos
         if amount_nanos > left:
@@ -72,7 +79,13 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     available = key.account.available_nanos
     if amount_nanos > available:
         return HoldRefused(HoldRefusal.BALANCE, available)
-    return Placed(available - amount_nanos)
+    return Placed(available - amount_nanos, None if key.rpm is None else key.rpm - use.recent - 1)
+
+
+def _wait_ms(leaves_first_ms: int | None, now_ms: int) -> int:
+    """Never longer than the window, wherever the clock was when the hold was placed."""
+    leaves_ms = now_ms if leaves_first_ms is None else leaves_first_ms
+    return max(1, min(leaves_ms + RATE_WINDOW_MS - now_ms, RATE_WINDOW_MS))
 
 
 def with_expiry(key: ApiKey, now_ms: int) -> ApiKey:

@@ -51,7 +51,7 @@ from hoptrio.ledger.sql_rows import (
     text_of,
     texts_of,
 )
-from hoptrio.limits import OWNER_KEPT_MS
+from hoptrio.limits import OWNER_KEPT_MS, RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ _ADD_KEY = (
     "INSERT INTO api_keys (id, account_id, secret_hash, contract, max_streams, rpm, budget_nanos, budget_per,"
     " expires_at_ms, models, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_COUNT_RECENT = "SELECT count(*) FROM holds WHERE key_id = ? AND created_at_ms > ?"
+_NTH_NEWEST = "SELECT created_at_ms FROM holds WHERE key_id = ? ORDER BY created_at_ms DESC LIMIT 1 OFFSET ?"
 _RENEW = (
     "INSERT INTO owners (id, beat, renewed_at_ms) VALUES (?, 1, ?)"
     " ON CONFLICT (id) DO UPDATE SET beat = beat + 1, renewed_at_ms = excluded.renewed_at_ms"
@@ -173,15 +175,28 @@ class Changes:
         return answer
 
     def _use(self, key: ApiKey | None, now_ms: int) -> KeyUse:
-        if key is None or (key.max_streams is None and key.budget_nanos is None):
+        if key is None or (key.max_streams is None and key.budget_nanos is None and key.rpm is None):
             return KeyUse()
+        recent, leaves_first_ms = self._rate(key, now_ms)
         [(streams, held)] = self._execute(
             "SELECT count(*), coalesce(sum(amount_nanos), 0) FROM holds WHERE key_id = ? AND state = 'open'", (key.id,)
         )
         if key.budget_per is None:
-            return KeyUse(streams, held)
+            return KeyUse(streams, recent, leaves_first_ms, held)
         [(period, spent)] = self._execute("SELECT spent_period, spent_nanos FROM api_keys WHERE id = ?", (key.id,))
-        return KeyUse(streams, held, spent if period == budget_period(key.budget_per, now_ms) else 0)
+        current = period == budget_period(key.budget_per, now_ms)
+        return KeyUse(streams, recent, leaves_first_ms, held, spent if current else 0)
+
+    def _rate(self, key: ApiKey, now_ms: int) -> tuple[int, int | None]:
+        """Holds of the last minute, of which there are never many more than `rpm`, and the one that leaves it first."""
+        if not key.rpm:
+            return 0, None
+        since_ms = now_ms - RATE_WINDOW_MS
+        [(recent,)] = self._execute(_COUNT_RECENT, (key.id, since_ms))
+        if recent < key.rpm:
+            return recent, None
+        [(leaves_first_ms,)] = self._execute(_NTH_NEWEST, (key.id, key.rpm - 1))
+        return recent, leaves_first_ms
 
     def _settle(self, resolution: Resolution) -> Resolved | HoptrioError:
         row = self._execute(_FIND_HOLD, (resolution.hold_id,)).fetchone()

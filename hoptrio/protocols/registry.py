@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 from hoptrio.protocols.chat import errors as chat_errors
 from hoptrio.protocols.chat import reader as chat_reader
 from hoptrio.protocols.chat import request as chat_request
+from hoptrio.protocols.chat import said as chat_said
 from hoptrio.protocols.chat import wire as chat_wire
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.gemini import errors as gemini_errors
 from hoptrio.protocols.gemini import reader as gemini_reader
 from hoptrio.protocols.gemini import request as gemini_request
+from hoptrio.protocols.gemini import said as gemini_said
 from hoptrio.protocols.gemini import wire as gemini_wire
 from hoptrio.protocols.messages import errors as messages_errors
 from hoptrio.protocols.messages import reader as messages_reader
 from hoptrio.protocols.messages import request as messages_request
+from hoptrio.protocols.messages import said as messages_said
 from hoptrio.protocols.messages import wire as messages_wire
 from hoptrio.protocols.responses import errors as responses_errors
 from hoptrio.protocols.responses import reader as responses_reader
 from hoptrio.protocols.responses import request as responses_request
+from hoptrio.protocols.responses import said as responses_said
 from hoptrio.protocols.responses import wire as responses_wire
 
 if TYPE_CHECKING:
@@ -37,6 +41,7 @@ class _Chat:
     path = staticmethod(chat_request.path)
     reader = staticmethod(chat_reader.reader)
     read = staticmethod(chat_reader.read)
+    said = staticmethod(chat_said.said)
     read_error = staticmethod(chat_errors.read_error)
     error_body = staticmethod(chat_errors.error_body)
     error_status = staticmethod(chat_errors.error_status)
@@ -51,6 +56,7 @@ class _Responses:
     path = staticmethod(responses_request.path)
     reader = staticmethod(responses_reader.reader)
     read = staticmethod(responses_reader.read)
+    said = staticmethod(responses_said.said)
     read_error = staticmethod(responses_errors.read_error)
     error_body = staticmethod(responses_errors.error_body)
     error_status = staticmethod(responses_errors.error_status)
@@ -65,6 +71,7 @@ class _Messages:
     path = staticmethod(messages_request.path)
     reader = staticmethod(messages_reader.reader)
     read = staticmethod(messages_reader.read)
+    said = staticmethod(messages_said.said)
     read_error = staticmethod(messages_errors.read_error)
     error_body = staticmethod(messages_errors.error_body)
     error_status = staticmethod(messages_errors.error_status)
@@ -79,6 +86,7 @@ class _Gemini:
     path = staticmethod(gemini_request.path)
     reader = staticmethod(gemini_reader.reader)
     read = staticmethod(gemini_reader.read)
+    said = staticmethod(gemini_said.said)
     read_error = staticmethod(gemini_errors.read_error)
     error_body = staticmethod(gemini_errors.error_body)
     error_status = staticmethod(gemini_errors.error_status)

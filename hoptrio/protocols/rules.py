@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hoptrio.contract import Reason
     from hoptrio.errors import HoptrioError
     from hoptrio.protocols.events import Call, Counts, Finish, Framing, Protocol, ProviderError, SseEvent, Step
+    from hoptrio.protocols.texts import Said
 
 __all__ = ["Reader", "Rules", "Unary"]
 
@@ -54,6 +55,10 @@ class Reader(Interface):
     def finish(self, *, clean: bool) -> Finish:
         """Judge the end of the body; `clean` = it ended by its framing, not by a broken connection."""
 
+    @property
+    def reported(self) -> Counts | None:
+        """The provider's own numbers so far, whether or not they are evidence; some may be missing."""
+
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """Our own error event, ready to be written, fitting what this stream already sent (ids, sequence)."""
 
@@ -64,6 +69,10 @@ class Unary(Interface):
     @property
     def counts(self) -> Counts | None:
         """The usage, if the body has it in full."""
+
+    @property
+    def reported(self) -> Counts | None:
+        """What it has of it, in full or not."""
 
     @property
     def error(self) -> ProviderError | None:
@@ -109,6 +118,10 @@ class Rules(Interface):
 
     def read(self, call: Call, body: bytes) -> Unary:
         """Read a whole (not streaming) 2xx body. Never raises for what a provider sends."""
+
+    def said(self, data: bytes) -> list[Said]:
+        """The words of the model in an event's data, or in a whole body: to measure them where usage is missing. Never
+        raises for what a provider sends."""
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         """Read a provider's non-2xx answer."""

@@ -13,5 +13,6 @@ class UnaryAnswer(msgspec.Struct, kw_only=True):
     """What one 2xx body that did not stream proves. Nothing changes it once it is made."""
 
     counts: Counts | None = None
+    reported: Counts | None = None
     error: ProviderError | None = None
     provider_ids: tuple[str, ...] = ()

@@ -24,13 +24,14 @@ from hoptrio import limits
 from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
-from hoptrio.contract import Reason
+from hoptrio.contract import PRESETS, Reason
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
+from hoptrio.metering import tokens
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
@@ -68,6 +69,7 @@ async def serve(
     worker of a supervisor: `RETIRE` and `HURRY` are for those.
     """
     steady_heap()
+    _load_tokenizer(config)
     max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))
@@ -88,6 +90,7 @@ async def serve(
                 max_streams=max_streams,
                 cors_origins=config.server.cors_origins,
                 currency=config.ledger.currency,
+                released_output_limit=config.server.released_output_limit,
                 breakers=breakers,
             )
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
@@ -111,6 +114,14 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+def _load_tokenizer(config: Config) -> None:
+    """Before anything listens, where the server's contract or one of the operator's own charges interrupted output. For
+    a key that names a preset which does, the first such stream makes the others wait for as long as it takes."""
+    meant = {config.server.contract, *config.contracts} - (PRESETS.keys() - {config.server.contract})
+    if any(config.contracts[name].interrupted == "charge" for name in meant):
+        tokens.load()
 
 
 def _signals(*, worker: bool) -> list[signal.Signals]:
@@ -210,6 +221,7 @@ class _Reload:
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
+            gateway.released.limit = config.server.released_output_limit
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.

@@ -32,6 +32,10 @@ class Outcome(NamedTuple):
     reason: Reason | None
     #: Usage as the provider reported it, whether or not the reason lets it count.
     counts: Counts | None
+    #: The provider's numbers so far, evidence or not.
+    reported: Counts | None
+    #: What the answer said since it last reported its output; gathered only where the contract charges it.
+    produced: tuple[str, ...]
     #: Some part of the model's answer was read.
     answered: bool
     #: Ids in the answer that this account may refer to later.

@@ -16,6 +16,7 @@ from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Kind
 from hoptrio.protocols.sse import Splitter
+from hoptrio.protocols.texts import is_answer
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd
 from hoptrio.upstream.failure import from_body_end, from_provider
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.events import Counts, ProviderError, SseEvent
     from hoptrio.protocols.rules import Reader
+    from hoptrio.stream.produced import Produced
     from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer
 
@@ -39,6 +41,10 @@ class Pump(Interface):
 
     @property
     def counts(self) -> Counts | None:
+        """Usage by the protocol's rule."""
+
+    @property
+    def reported(self) -> Counts | None:
         """Usage as far as reported."""
 
     @property
@@ -58,17 +64,19 @@ class Pump(Interface):
 
 class EventPump:
     """One stream of events. `emit` gets whole events for the client; `progressed` is called once a read that moved the
-    model's answer, and `seen` with each note for the timeline."""
+    model's answer, and `seen` with each note for the timeline. `produced`, if any, gathers what the events say."""
 
     def __init__(
         self,
         reader: Reader,
         *,
+        produced: Produced | None,
         emit: Callable[[bytes], None],
         progressed: Callable[[], None],
         note: Callable[[str], None],
     ) -> None:
         self._reader = reader
+        self._feed = reader.feed if produced is None else produced.reading(reader)
         self._splitter = Splitter()
         self._emit = emit
         self._progressed = progressed
@@ -83,6 +91,11 @@ class EventPump:
     def counts(self) -> Counts | None:
         """Usage by the protocol's rule."""
         return self._reader.counts
+
+    @property
+    def reported(self) -> Counts | None:
+        """As the reader found it."""
+        return self._reader.reported
 
     @property
     def answered(self) -> bool:
@@ -123,7 +136,7 @@ class EventPump:
         out: list[bytes] = []
         progressed = self._grown()
         for event in events:
-            kind, wire = self._reader.feed(event)
+            kind, wire = self._feed(event)
             if kind is _ANSWER:
                 progressed = True
                 out.append(wire)
@@ -189,10 +202,12 @@ class EventPump:
 class BodyPump:
     """One whole JSON answer."""
 
-    def __init__(self, reading: Reading, *, note: Callable[[str], None]) -> None:
+    def __init__(self, reading: Reading, *, produced: Produced | None, note: Callable[[str], None]) -> None:
         self._reading = reading
+        self._produced = produced
         self._note = note
         self.counts: Counts | None = None
+        self.reported: Counts | None = None
         self.answered = False
         self.provider_ids: tuple[str, ...] = ()
 
@@ -215,10 +230,15 @@ class BodyPump:
 
     def _judge(self, body: bytes) -> Ended:
         read, told, unconvertible = self._reading.whole(body)
-        self.counts, self.provider_ids = read.counts, read.provider_ids
+        self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
             return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
         if unconvertible:
             return Ended(Reason.UNCONVERTIBLE)
-        return Ended(Reason.NO_EVIDENCE if read.counts is None else None, told)
+        if read.counts is not None:
+            return Ended(None, told)
+        if self._produced is not None:
+            self.answered = is_answer(body)
+            self._produced.take(body)
+        return Ended(Reason.NO_EVIDENCE, told)

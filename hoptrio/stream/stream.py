@@ -27,6 +27,7 @@ from hoptrio.stream.ending import ending, error_for
 from hoptrio.stream.kept import Kept
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.produced import Produced
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
 
@@ -46,7 +47,7 @@ __all__ = ["Stream"]
 
 log = structlog.get_logger("hoptrio.stream")
 
-#: After `settle` gave up waiting, its own bound has passed; this much more is for its hand-over.
+#: After `settle` gave up waiting, its own bounds have passed; this much more is for its hand-over.
 SETTLE_MARGIN_S = 1.0
 
 
@@ -132,7 +133,7 @@ class Stream:
         try:
             ended = await self._provider_side()
         finally:
-            with trio.move_on_after(limits.SETTLE_S + SETTLE_MARGIN_S, shield=True):
+            with trio.move_on_after(limits.MEASURE_S + limits.SETTLE_S + SETTLE_MARGIN_S, shield=True):
                 settled = await self._desk.settle(self._outcome(ended))
             self.settled = True
             self._release_answer(ended)
@@ -247,14 +248,15 @@ class Stream:
     # -- called by the clock and the pump --------------------------------------------------------------------------
 
     def _make_pump(self) -> Pump:
+        self._produced = Produced(self._reading.rules) if self._contract.interrupted == "charge" else None
         if not self._call.stream:
-            return BodyPump(self._reading, note=self.note)
+            return BodyPump(self._reading, produced=self._produced, note=self.note)
         emit = self._emit
         self._reader = self._reading.reader()
         if self._tried < self._contract.attempts:
             self._kept = Kept(self._reader, emit)
             emit = self._kept.emit
-        return EventPump(self._reader, emit=emit, progressed=self._progressed, note=self.note)
+        return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
 
     def _emit(self, data: bytes) -> None:
         if self._writer.gone:
@@ -302,6 +304,8 @@ class Stream:
         return Outcome(
             reason=ended.reason,
             counts=pump.counts,
+            reported=pump.reported,
+            produced=() if self._produced is None or ended.reason is None else self._produced.texts(),
             answered=pump.answered,
             provider_ids=pump.provider_ids,
             timeline=tuple(self.timeline),

@@ -60,6 +60,7 @@ async def on_sockets(script, *, contract, reset):
             max_streams=10,
             cors_origins=("*",),
             currency="USD",
+            released_output_limit=20,
         )
         await certify_all(made)
         handler = Handler(made)

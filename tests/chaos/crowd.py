@@ -16,7 +16,7 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["BEHAVIOURS", "KEYS", "Sight", "Visit", "visit_all", "visits"]
+__all__ = ["BEHAVIOURS", "KEYS", "NO_EVIDENCE", "Sight", "Visit", "visit_all", "visits"]
 
 #: Failures by the place they happen in; "" is none. The weights below keep most streams going.
 FAILURES = (
@@ -32,6 +32,8 @@ USAGES = (
     *("none", "finish", "running", "twice", "late", "start"),
     *("zero", "negative", "huge", "string", "float", "null", "empty", "mismatch"),
 )
+#: Those that are no evidence.
+NO_EVIDENCE = ("none", "negative", "huge", "string", "float", "null", "empty")
 WIRES = (
     *("crlf", "cr", "bom", "unnamed", "ids", "nospace", "unterminated", "split", "close", "done"),
     *("gzip", "gzip-unlabelled", "crlf,split", "close,unterminated", "gzip,close"),

@@ -23,6 +23,11 @@ def served(sample, contract):
     return sample.kind in PRESETS[contract].protocols
 
 
+def paid(contract):
+    """What becomes of the hold where some output was produced; how much it is: test_produced."""
+    return "captured" if PRESETS[contract].interrupted == "charge" else "released"
+
+
 def payloads(*events):
     """The data of events, as a client gets them."""
     return [b"\n".join(line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")) for event in events]
@@ -273,9 +278,13 @@ async def test_interrupted_the_providers_own_numbers_are_charged_only_where_the_
 
 @each_contract
 async def test_case_54_a_placeholder_in_message_start_is_never_charged(contract, autojump_clock):
-    async with gateway(sse(*MESSAGES.opening, *MESSAGES.answer, Cut(), end=False), contract=contract) as world:
+    """Input 5 and output 25, of which the second is none: what was said is one token."""
+    start = MESSAGES.opening[0].replace(b'"output_tokens":1', b'"output_tokens":25')
+    async with gateway(sse(start, *MESSAGES.answer, Cut(), end=False), contract=contract) as world:
         record = await world.record(await world.call("messages"))
-    assert (record.state, record.reason, record.charge_nanos) == ("released", "truncated", 0)
+    assert record.reason == "truncated"
+    charged = PRESETS[contract].interrupted == "charge"
+    assert (record.state, record.charge_nanos) == (("captured", 7_000) if charged else ("released", 0))
 
 
 # -- attempts ----------------------------------------------------------------------------------------------------------
@@ -425,7 +434,7 @@ async def test_row_no_evidence(sample, contract, autojump_clock):
     async with gateway(sse(*events), contract=contract) as world:
         response = await world.call(sample.kind)
         record = await world.record(response)
-    assert (record.state, record.reason) == ("released", "no_evidence")
+    assert (record.state, record.reason) == (paid(contract), "no_evidence")
     truncate = PRESETS[contract].failure == "truncate"
     assert response.clean is not truncate
     assert (response.data[-1:] == payloads(events[-1])) is not truncate
@@ -458,7 +467,7 @@ async def test_row_providers_error_event_is_forwarded_unchanged_and_nothing_of_o
     truncate = PRESETS[contract].failure == "truncate"
     assert response.data == (seen if truncate else [*seen, *payloads(sample.error)])
     assert response.clean is (PRESETS[contract].failure == "event")
-    assert (record.state, record.reason) == ("released", "provider_error")
+    assert (record.state, record.reason) == (paid(contract), "provider_error")
 
 
 async def test_responses_error_then_failed_are_both_forwarded(autojump_clock):
@@ -574,7 +583,7 @@ async def test_row_plain_body_without_usage(sample, contract, autojump_clock):
         response = await call_plain(world, sample)
         record = await world.record(response)
     assert response.status == (200 if PRESETS[contract].interrupted == "charge" else 502)
-    assert (record.state, record.reason) == ("released", "no_evidence")
+    assert (record.state, record.reason) == (paid(contract), "no_evidence")
 
 
 async def call_plain(world, sample):

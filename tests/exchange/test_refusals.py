@@ -234,6 +234,7 @@ WRONGS = {
     "route": Wrong(503, {"model": "lonely"}),
     "process": Wrong(503, full=True),
     "limit": Wrong(429, key={"max_streams": 0}),
+    "rate": Wrong(429, key={"rpm": 0}),
     "balance": Wrong(402, balance_nanos=0),
 }
 

@@ -199,6 +199,61 @@ async def test_max_streams_counts_the_open_holds_of_the_key(engine, ledger, key,
     assert isinstance(await ledger.place(make.hold(key, 1)), Placed)
 
 
+async def test_a_keys_rate_counts_the_requests_of_every_process_in_the_last_minute(engine, ledger, key, make, wall):
+    two, _ = await ledger.create_key("acme", rpm=2)
+    async with engine.open("other") as other:
+        assert await ledger.place(make.hold(two, 1)) == Placed(999, 1)
+        wall.at_ms += 10_000
+        assert await other.place(replace(make.hold(two, 1), owner="other")) == Placed(998, 0)
+        wall.at_ms += 20_000
+        assert await ledger.place(make.hold(two, 1)) == HoldRefused(HoldRefusal.RATE, wait_ms=30_000)
+        wall.at_ms += 29_999
+        assert await other.place(replace(make.hold(two, 1), owner="other")) == HoldRefused(HoldRefusal.RATE, wait_ms=1)
+        wall.at_ms += 1
+        assert await ledger.place(make.hold(two, 1)) == Placed(997, 0)
+        assert await ledger.place(make.hold(two, 1)) == HoldRefused(HoldRefusal.RATE, wait_ms=10_000)
+    assert await ledger.place(make.hold(key, 1)) == Placed(996)
+
+
+async def test_a_request_counts_whatever_became_of_it(ledger, key, make):
+    one, _ = await ledger.create_key("acme", rpm=1)
+    hold = make.hold(one, 1)
+    await ledger.place(hold)
+    await ledger.settle(make.release(hold))
+    assert (await ledger.place(make.hold(one, 1))).why is HoldRefusal.RATE
+
+
+async def test_a_refused_request_does_not_count(ledger, key, make, wall):
+    one, _ = await ledger.create_key("acme", rpm=1)
+    assert (await ledger.place(make.hold(one, 1001))).why is HoldRefusal.BALANCE
+    assert isinstance(await ledger.place(make.hold(one, 1)), Placed)
+    for _ in range(100):
+        wall.at_ms += 500
+        await ledger.place(make.hold(one, 1))
+    wall.at_ms += 10_000
+    assert isinstance(await ledger.place(make.hold(one, 1)), Placed)
+
+
+async def test_a_wall_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute(ledger, key, make, wall):
+    one, _ = await ledger.create_key("acme", rpm=1)
+    await ledger.place(make.hold(one, 1))
+    wall.at_ms -= 3_600_000
+    assert await ledger.place(make.hold(one, 1)) == HoldRefused(HoldRefusal.RATE, wait_ms=60_000)
+
+
+async def test_fifty_at_once_are_as_many_as_the_rate(ledger, key, make):
+    ten, _ = await ledger.create_key("acme", rpm=10)
+    answers = []
+
+    async def place():
+        answers.append(await ledger.place(make.hold(ten, 1)))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(place)
+    assert sorted(answer.requests_left for answer in answers if isinstance(answer, Placed)) == list(range(10))
+
+
 async def test_a_budget_counts_captures_and_open_holds_of_its_period(ledger, key, make, wall):
     daily, _ = await ledger.create_key("acme", budget_nanos=100, budget_per="day")
     hold = make.hold(daily, 60)
@@ -214,8 +269,10 @@ async def test_a_budget_counts_captures_and_open_holds_of_its_period(ledger, key
 
 async def test_the_first_refusal_that_applies_is_the_answer(ledger, key, make, wall):
     bad, _ = await ledger.create_key(
-        "acme", max_streams=0, budget_nanos=0, budget_per="day", expires_at_ms=wall.at_ms + 10
+        "acme", max_streams=0, rpm=0, budget_nanos=0, budget_per="day", expires_at_ms=wall.at_ms + 10
     )
+    over, _ = await ledger.create_key("acme", rpm=0, budget_nanos=0, budget_per="day")
+    assert (await ledger.place(make.hold(over, 5000))).why is HoldRefusal.RATE
     reasons = []
 
     async def next_reason():

@@ -12,8 +12,9 @@ import trio
 
 from hoptrio import limits
 from hoptrio.errors import LedgerUnavailable
+from hoptrio.ledger import sqlite_changes
 from hoptrio.ledger.ledger import open_ledger
-from hoptrio.ledger.model import Placed
+from hoptrio.ledger.model import HoldRefusal, Placed
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sqlite import SqliteStore
 from hoptrio.ledger.store import StoreUnavailable
@@ -164,6 +165,31 @@ async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine
         for _ in range(8):
             nursery.start_soon(start)
     assert opened == [NUMBERS[-1]] * 8
+
+
+async def test_a_database_of_an_earlier_version_is_brought_up_to_date(sqlite_engine, path, make):
+    async with sqlite_engine.open() as ledger:
+        await ledger.create_account("acme", 1000)
+        key, secret = await ledger.create_key("acme", rpm=1)
+        await ledger.place(make.hold(key, 1))
+    connection = other_process(path)
+    connection.executescript("DROP INDEX holds_of_key; DELETE FROM schema_version WHERE number = 3")
+    connection.close()
+    async with sqlite_engine.open() as ledger:
+        key = await ledger.find_key(secret)
+        assert (await ledger.place(make.hold(key, 1))).why is HoldRefusal.RATE
+        assert await ledger.schema_version() == NUMBERS[-1]
+
+
+async def test_the_rate_of_a_key_is_read_from_its_index_alone(sqlite_engine, path):
+    """However many holds there are, a hold of a limited key costs a look at its own newest ones."""
+    async with sqlite_engine.open():
+        pass
+    connection = other_process(path)
+    for sql in (sqlite_changes._COUNT_RECENT, sqlite_changes._NTH_NEWEST):
+        [plan] = connection.execute(f"EXPLAIN QUERY PLAN {sql}", ("key", 1)).fetchall()
+        assert "USING COVERING INDEX holds_of_key" in plan[-1]
+    connection.close()
 
 
 async def test_a_newer_schema_is_left_alone(sqlite_engine, path):

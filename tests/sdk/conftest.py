@@ -44,12 +44,14 @@ class Gateway:
     refusals: dict[int, Refusal]
     #: Prompts, by what happens in the stream: "error", "failed" (Responses), "cut", "keepalive".
     prompts: dict[str, str]
+    #: A key that may make one request a minute; "" = there is none.
+    limited: str = ""
 
     def refusal(self, status: int) -> Refusal:
         return self.refusals[status]
 
 
-def describe(base_url: str, key: str, poor: str) -> Gateway:
+def describe(base_url: str, key: str, poor: str, limited: str = "") -> Gateway:
     """A gateway in front of the simulated provider that keeps alive after 100 ms; `poor` is a key without a balance."""
     model = "sim-small"
     return Gateway(
@@ -69,6 +71,7 @@ def describe(base_url: str, key: str, poor: str) -> Gateway:
             "cut": "sim: events=5 pace=1ms fail=cut@2",
             "keepalive": "sim: text=abcdef events=6 pace=250ms",
         },
+        limited=limited,
     )
 
 
@@ -85,8 +88,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         config["contracts"]["test"]["keepalive_seconds"] = 0.1
         deployment = Deployment(tmp_path_factory.mktemp("gateway"), config)
         key, poor = deployment.add_account("rich"), deployment.add_account("poor", "0")
+        limited = deployment.command("key", "create", "--account", "rich", "--rpm", "1")["secret"]
         with served(deployment) as server:
-            yield describe(server.url, key, poor)
+            yield describe(server.url, key, poor, limited)
 
 
 @pytest.fixture(scope="session")

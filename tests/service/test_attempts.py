@@ -23,14 +23,19 @@ COUNT = 12
 
 @contextmanager
 def deployed(folder, contract, *names):
-    """A deployment whose channels are simulated providers that behave as their names say."""
+    """A deployment whose channels are simulated providers that behave as their names say. None is probed by itself:
+    they would count that, too."""
     with ExitStack() as stack:
         urls = {name: stack.enter_context(simulator("--script", SCRIPTS[name])) for name in names}
         channels = {name: config_for(url)["channels"]["simulated"] for name, url in urls.items()}
+        for channel in channels.values():
+            channel["protocols"] = ["chat"]
+            channel["base_url"] = channel["base_url"]["chat"]
         config = config_for("") | {"channels": channels}
         # The shortest there is.
         config["models"]["sim-small"]["stall_seconds"] = 10
-        config["contracts"] = {"test": contract}
+        config["contracts"] = {"test": contract | {"certified_only": False}}
+        config["certification"] = {"probe_at_start": False}
         made = Deployment(folder, config)
         made.urls = urls
         yield made
@@ -70,6 +75,20 @@ def test_one_cuts_one_stalls_one_works_and_clients_see_whole_answers(tmp_path):
     assert requests["works"] == COUNT
     assert sum(requests.values()) == sum(record["attempts"] for record in records.values())
     assert requests["stalls"] > 0
+
+
+def test_where_the_working_channel_is_certified_two_attempts_are_enough(tmp_path):
+    """The second attempt goes there, whichever failed the first."""
+    with deployed(tmp_path, {"preset": "hopbase"}, "cuts", "stalls", "works") as deployment:
+        secret = deployment.add_account("acme")
+        deployment.command("certify", "--channel", "works")
+        with served(deployment) as server, ThreadPoolExecutor(COUNT) as pool:
+            answers = list(pool.map(lambda _: streamed(server, secret, "hello"), range(COUNT)))
+        records = as_records(deployment)
+        report = deployment.audit()
+    assert all(answer.text.endswith("data: [DONE]\n\n") for answer in answers)
+    assert {(record["state"], record["channel"]) for record in records.values()} == {("captured", "works")}
+    assert (report["ok"], report["captured"], report["open_holds"]) == (True, COUNT, 0)
 
 
 @pytest.mark.parametrize("preset", ["anypath", "hoptrio"])

@@ -57,7 +57,7 @@ def resident():
 
 steady_heap()
 call = Call(protocol=Protocol.CHAT, model="m", stream=False, framing=Framing.JSON, body={})
-pump = BodyPump(RULES[Protocol.CHAT], call, note=lambda event: None)
+pump = BodyPump(RULES[Protocol.CHAT], call, produced=None, note=lambda event: None)
 before = resident()
 ended = trio.run(pump.run, Answer(), b"{")
 assert len(ended.tail) == 399 * 65_000 + 1

@@ -72,7 +72,9 @@ async def check(world, name, *, untouched):
     account = await world.ledger.account("acme")
     assert account.held_nanos == 0
     charged = sum(each.charge_nanos or 0 for each in records)
-    assert charged in (0, CHAT.charge_nanos)
+    # Under hopbase what was said before the cancellation is charged, too: one token of input, one of output.
+    produced = (3_000,) if len(SCENARIOS[name]) > 1 else ()
+    assert charged in (0, CHAT.charge_nanos, *produced)
     assert world.gateway.load.running("one") == 0
     assert account.balance_nanos == 1000 * 10**9 - charged
     if untouched:

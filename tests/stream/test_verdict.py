@@ -10,8 +10,8 @@ from hoptrio.stream.verdict import Evidence, verdict
 CHARGE, RELEASE = PRESETS["hopbase"], PRESETS["hoptrio"]
 
 
-def judge(contract, reason, *, counted=True, answered=True, stream=True):
-    return verdict(contract, reason, counted=counted, answered=answered, stream=stream)
+def judge(contract, reason, *, counted=True, answered=True, estimated=False, stream=True):
+    return verdict(contract, reason, counted=counted, answered=answered, estimated=estimated, stream=stream)
 
 
 @pytest.mark.parametrize("contract", PRESETS.values(), ids=PRESETS)

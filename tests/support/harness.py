@@ -214,6 +214,7 @@ async def gateway(
                 max_streams=built.server.max_streams,
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
+                released_output_limit=built.server.released_output_limit,
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain(), hosts=each)
             if certified:

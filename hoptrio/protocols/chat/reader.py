@@ -137,6 +137,11 @@ class ChatReader:
             return Finish(True, data_event(_DONE))
         return Finish(False, b"")
 
+    @property
+    def reported(self) -> Counts | None:
+        """See `rules.Reader`."""
+        return self.counts
+
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """Our own error event. Chat has no ids or numbers to fit."""
         return error_event(error)

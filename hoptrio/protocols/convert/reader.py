@@ -55,6 +55,7 @@ class Converted(NamedTuple):
     """A whole answer, converted: `rules.Unary`, and the client's body."""
 
     counts: Counts | None
+    reported: Counts | None
     error: ProviderError | None
     provider_ids: tuple[str, ...]
     #: b"" with an error.
@@ -117,6 +118,11 @@ class ConvertingReader:
     def counts(self) -> Counts | None:
         """The native reader's."""
         return self._native.counts
+
+    @property
+    def reported(self) -> Counts | None:
+        """The native reader's."""
+        return self._native.reported
 
     @property
     def error(self) -> ProviderError | None:
@@ -213,7 +219,7 @@ def read(
     """A whole 2xx body of a `channel`, read natively and converted. Never raises for what a provider sends."""
     unary = RULES[channel].read(_on(call, channel), body)
     if unary.error is not None:
-        return Converted(unary.counts, unary.error, unary.provider_ids, b"", "")
+        return Converted(unary.counts, unary.reported, unary.error, unary.provider_ids, b"", "")
     encoder = _body_encoder(call, _origin(call, created_s, names))
     if not is_object(body):
         encoder.refuse("the answer is no JSON object")
@@ -222,7 +228,7 @@ def read(
     answer = encoder.end(usage)
     if encoder.unconvertible:
         answer = b""
-    return Converted(unary.counts, None, unary.provider_ids, answer, encoder.unconvertible)
+    return Converted(unary.counts, unary.reported, None, unary.provider_ids, answer, encoder.unconvertible)
 
 
 def _on(call: Call, channel: Protocol) -> Call:

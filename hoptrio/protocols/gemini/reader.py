@@ -189,6 +189,11 @@ class GeminiReader:
         complete = self._tally.ended and self.error is None and (clean or self.counts is not None)
         return Finish(complete, self._array.close() if complete and self._array else b"")
 
+    @property
+    def reported(self) -> Counts | None:
+        """See `rules.Reader`."""
+        return self._tally.counts()
+
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """Our own error event or element, fit to follow everything but the event that is held back."""
         if self._array and self._holding:

@@ -155,6 +155,11 @@ class MessagesReader:
         stopped = self._stopped and (self._reasoned or self._born_complete)
         return Finish(stopped and self.error is None, b"")
 
+    @property
+    def reported(self) -> Counts | None:
+        """See `rules.Reader`."""
+        return self._tally.reported()
+
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """``event: error`` (contract, "Error events")."""
         return named_event(b"error", error_data(reason, error))
@@ -224,7 +229,7 @@ def read(call: Call, body: bytes) -> UnaryAnswer:
         return UnaryAnswer(error=provider_error(found))
     tally = UsageTally()
     tally.delta(bytes(_message(body).usage))
-    return UnaryAnswer(counts=tally.counts())
+    return UnaryAnswer(counts=tally.counts(), reported=tally.reported())
 
 
 def _event(data: bytes) -> _Event | _LooseEvent | None:

@@ -82,8 +82,13 @@ class UsageTally:
 
     def counts(self) -> Counts | None:
         """What was reported, or None where the input or the output was not."""
+        reported = self.reported()
+        return None if reported is None or reported.input is None or reported.output is None else reported
+
+    def reported(self) -> Counts | None:
+        """What was reported, complete or not; None if nothing was."""
         usage = self._merged
-        if usage.input_tokens is None or usage.output_tokens is None:
+        if not self._pieces:
             return None
         tokens = _with_compactions(usage)
         return Counts(

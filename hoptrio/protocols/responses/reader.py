@@ -189,6 +189,11 @@ class ResponsesReader:
         """Judge the end: complete with ``response.completed`` or ``response.incomplete``, however the body ended."""
         return Finish(self._complete, b"")
 
+    @property
+    def reported(self) -> Counts | None:
+        """See `rules.Reader`."""
+        return self.counts
+
     def failure(self, reason: Reason, error: HoptrioError) -> bytes:
         """Our own ``response.failed``, continuing ids and numbers of what was forwarded."""
         return error_event(
