@@ -253,7 +253,7 @@ def _stream_encoder(call: Call, origin: Origin) -> Encoder:
     if call.protocol is Protocol.CHAT:
         return ChatEncoder(origin, include_usage=call.usage_asked)
     if call.protocol is Protocol.RESPONSES:
-        return ResponsesEncoder(origin, call.body, encrypted=_wants_encrypted(call.body))
+        return ResponsesEncoder(origin, call.body)
     if call.protocol is Protocol.MESSAGES:
         return MessagesEncoder(origin, show_thinking=_wants_thinking(call.body))
     return GeminiEncoder(origin, show_thoughts=_wants_thoughts(call.body), array=call.framing is Framing.JSON_ARRAY)
@@ -263,15 +263,10 @@ def _body_encoder(call: Call, origin: Origin) -> Encoder:
     if call.protocol is Protocol.CHAT:
         return ChatBody(origin)
     if call.protocol is Protocol.RESPONSES:
-        return ResponsesBody(origin, call.body, encrypted=_wants_encrypted(call.body))
+        return ResponsesBody(origin, call.body)
     if call.protocol is Protocol.MESSAGES:
         return MessagesBody(origin, show_thinking=_wants_thinking(call.body))
     return GeminiBody(origin, show_thoughts=_wants_thoughts(call.body))
-
-
-def _wants_encrypted(body: Mapping[str, Any]) -> bool:
-    include = body.get("include")
-    return isinstance(include, list) and "reasoning.encrypted_content" in include
 
 
 def _wants_thinking(body: Mapping[str, Any]) -> bool:

@@ -8,8 +8,9 @@ import msgspec
 
 from hoptrio.protocols.convert.answer.amounts import responses_usage
 from hoptrio.protocols.convert.answer.ends import INCOMPLETE, End
-from hoptrio.protocols.convert.carrier import pack
+from hoptrio.protocols.convert.carrier import Carried, pack
 from hoptrio.protocols.convert.naming import CUSTOM_FIELD, ToolName
+from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.members import loads
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def refusal_part(text: str) -> dict[str, Any]:
     return {"type": "refusal", "refusal": text}
 
 
+#: Of a Chat channel's reasoning: no provider takes it back.
+_NO_STATE = Carried(Protocol.CHAT, "")
+
+
 def annotation(citation: Citation) -> dict[str, Any]:
     """A source of a text part."""
     return {
@@ -97,14 +102,14 @@ def annotation(citation: Citation) -> dict[str, Any]:
     }
 
 
-def reasoning_item(item_id: str, block: Block, *, encrypted: bool) -> dict[str, Any]:
-    """Reasoning, its text as one summary. `encrypted`: the client asked for ``reasoning.encrypted_content``."""
+def reasoning_item(item_id: str, block: Block) -> dict[str, Any]:
+    """Reasoning, its text as one summary. Its id can be looked up nowhere, so that it always has a state for the client
+    to return, even an empty one, asked for or not."""
     text = block.text
     item: dict[str, Any] = {"id": item_id, "type": "reasoning", "summary": []}
     if text:
         item["summary"] = [{"type": "summary_text", "text": text}]
-    if encrypted and block.carried is not None:
-        item["encrypted_content"] = pack(block.carried)
+    item["encrypted_content"] = pack(block.carried or _NO_STATE)
     return item
 
 

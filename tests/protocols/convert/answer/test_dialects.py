@@ -214,13 +214,17 @@ def test_log_probabilities_go_where_both_have_them():
 )
 def test_a_token_of_reasoning_travels_in_the_clients_own_slot(channel, family, token):
     events = payloads(convert_stream(GOLDEN[channel], channel, "responses").wire)
-    carried = [item["encrypted_content"] for item in events[-1]["response"]["output"] if "encrypted_content" in item]
-    assert [(unpack(each).family, unpack(each).token) for each in carried] == [(family, token)]
-    assert all("encrypted_content" not in str(event) for event in unasked(channel))
+    items = events[-1]["response"]["output"]
+    carried = [unpack(item["encrypted_content"]) for item in items if item["type"] == "reasoning"]
+    assert [(each.family, each.token) for each in carried if each.token] == [(family, token)]
 
 
-def unasked(channel):
-    return payloads(convert_stream(GOLDEN[channel], channel, "responses", body={}).wire)
+@pytest.mark.parametrize("channel", ["chat", "messages", "gemini"])
+def test_reasoning_has_a_state_to_return_asked_for_or_not_since_its_id_can_be_looked_up_nowhere(channel):
+    events = payloads(convert_stream(GOLDEN[channel], channel, "responses", body={}).wire)
+    items = [item for item in events[-1]["response"]["output"] if item["type"] == "reasoning"]
+    assert items
+    assert all(unpack(item["encrypted_content"]) is not None for item in items)
 
 
 def test_a_token_stands_at_the_call_for_a_gemini_client():

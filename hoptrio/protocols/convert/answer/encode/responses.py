@@ -37,12 +37,11 @@ _ARGUMENTS_DELTA = b"response.function_call_arguments.delta"
 
 
 class ResponsesEncoder(Blocks):
-    """See `vocabulary.Encoder`; it is its only track. `encrypted`: the client asked for reasoning state."""
+    """See `vocabulary.Encoder`; it is its only track."""
 
-    def __init__(self, origin: Origin, body: Mapping[str, Any], *, encrypted: bool) -> None:
+    def __init__(self, origin: Origin, body: Mapping[str, Any]) -> None:
         super().__init__()
         self._origin = origin
-        self._encrypted = encrypted
         self._response = items.opened(origin, body)
         self.unconvertible = ""
         self._number = 0
@@ -197,7 +196,7 @@ class ResponsesEncoder(Blocks):
             here, part = self._here("summary_index"), {"type": "summary_text", "text": text}
             wire = self._event("response.reasoning_summary_text.done", **here, text=text)
             wire += self._event("response.reasoning_summary_part.done", **here, part=part)
-        return wire + self._end_item(items.reasoning_item(self._item_id, block, encrypted=self._encrypted))
+        return wire + self._end_item(items.reasoning_item(self._item_id, block))
 
     def _end_call(self, block: Block) -> bytes:
         wire = b""

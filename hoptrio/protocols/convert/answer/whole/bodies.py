@@ -82,12 +82,11 @@ class ChatBody(BodyEncoder):
 
 
 class ResponsesBody(BodyEncoder):
-    """The response object. `encrypted`: the client asked for reasoning state."""
+    """The response object."""
 
-    def __init__(self, origin: Origin, request: Mapping[str, Any], *, encrypted: bool) -> None:
+    def __init__(self, origin: Origin, request: Mapping[str, Any]) -> None:
         super().__init__(origin)
         self._request = request
-        self._encrypted = encrypted
 
     def body(self, usage: Weighed | None) -> bytes:
         """See `BodyEncoder`."""
@@ -102,7 +101,7 @@ class ResponsesBody(BodyEncoder):
         """Texts one after another are parts of one message."""
         at = f"{self.origin.token}_{len(output)}"
         if block.sort is Sort.REASONING:
-            output.append(items.reasoning_item(f"rs_{at}", block, encrypted=self._encrypted))
+            output.append(items.reasoning_item(f"rs_{at}", block))
         elif block.sort is Sort.IMAGE:
             output.append(items.image_item(f"ig_{at}", block.text))
         elif block.sort is Sort.TOOL:
