@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos kills clean
+.PHONY: help demo test check format bench world chaos matrix kills clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench   what a stream costs next to a byte relay, and the ledger's rates (BENCH_ARGS=... are passed on)"
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
+	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 
 demo:
@@ -49,6 +50,10 @@ world:
 chaos:
 	@scripts/setup test
 	$(BIN)/python -m tests.chaos --streams 5000 $(CHAOS_ARGS)
+
+matrix:
+	@scripts/setup test
+	$(BIN)/python -m tests.matrix
 
 kills:
 	@scripts/setup test

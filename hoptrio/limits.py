@@ -88,6 +88,10 @@ STALL_MAX_S = 590.0
 
 # -- protocols -------------------------------------------------------------------------------------------------------
 
+#: What one stream may bring in all to be converted, since some protocols repeat all of it at the end.
+CONVERTED_BYTES_MAX = 64 * MIB
+#: Choices of one answer that a conversion keeps apart; the most that OpenAI gives.
+CHOICES_MAX = 128
 #: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
@@ -109,6 +113,9 @@ QUOTE_TOOLS_TOKENS = 600
 #: Calls of one hosted tool in one request where the request sets no bound of its own; it is then set upstream where the
 #: protocol has a field for it. Agentic searches make 5 to 20.
 HOSTED_CALLS_MAX = 32
+#: The output limit of a request converted to Messages, which demands one, where neither the client nor the model's
+#: config names any: what Claude Code asks for, and within reach of every current Claude.
+CONVERTED_OUTPUT_TOKENS = 32_000
 
 # -- admission: channels in trouble, and attempts -------------------------------------------------------------------
 

@@ -1,28 +1,35 @@
 """The gate: from a parsed call to one that may be held for, or the refusal that comes first.
 
 Refusals are judged in the contract page's order: 401 key, 400 shape (both before this room), then here 404 model,
-403 key may not, 400 contract, 503 route; 429 and 402 are decided with the hold itself, in the ledger's transaction.
+403 key may not, 400 contract, 400 of a call that conversion cannot carry to any channel there is, 503 route; 429 and
+402 are decided with the hold itself, in the ledger's transaction.
 """
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
-from hoptrio.admission.quote import output_limit, quote, refuse_unpriced
-from hoptrio.admission.routing import Want, refusal
+from hoptrio.admission.carriage import Carriage
+from hoptrio.admission.quote import dearest, output_limit, quote, refuse_unpriced
+from hoptrio.admission.routing import Want, Why, refusal
+from hoptrio.protocols import convert
+from hoptrio.protocols.convert import NEAREST
 from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hoptrio.admission.catalogue import Catalogue, Channel, Model
     from hoptrio.admission.quote import Quote
-    from hoptrio.admission.routing import Router
+    from hoptrio.admission.routing import Route, Router
     from hoptrio.contract import Contract
     from hoptrio.ledger.model import ApiKey
+    from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
-    from hoptrio.protocols.rules import Rules
 
 __all__ = ["Admitted", "Candidate", "admit"]
 
@@ -31,9 +38,15 @@ class Candidate(NamedTuple):
     """A channel that the call may go to, and the body that will be sent there."""
 
     channel: Channel
+    #: What the channel is told, in the protocol it is asked in: the client's call, or what it was converted to.
+    call: Call
     body: bytes
     #: Chat: the provider is asked for usage that the client did not ask for, and it is withheld again.
     hide_usage: bool
+    #: Converted: what the client calls each of its tools, by what the channel calls it.
+    names: Mapping[str, ToolName]
+    #: Hosted tools that the client asked for and this channel is not told of.
+    dropped_tools: frozenset[str]
 
 
 class Admitted(NamedTuple):
@@ -43,8 +56,6 @@ class Admitted(NamedTuple):
     model: Model
     candidates: tuple[Candidate, ...]
     quote: Quote
-    #: Hosted tools without a price that were dropped from the request.
-    dropped_tools: frozenset[str]
 
 
 def admit(
@@ -52,7 +63,6 @@ def admit(
     key: ApiKey,
     contract: Contract,
     *,
-    rules: Rules,
     catalogue: Catalogue,
     router: Router,
     owners: Mapping[str, tuple[str, str | None]],
@@ -72,7 +82,7 @@ def admit(
     if key.models and call.model not in key.models:
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
-    dropped_tools = refuse_unpriced(call, model)
+    carriage = Carriage(call, model, refuse_unpriced(call, model))
     want = Want(
         model=call.model,
         protocol=call.protocol,
@@ -82,16 +92,28 @@ def admit(
         certified_only=contract.certified_only,
         foreign_ids=call.foreign_ids,
         pinned=pinned,
+        carries=carriage.carries,
     )
     while True:
         route = router.route(catalogue, want)
         if not route.channels:
-            raise refusal(route, call.model)
+            raise _unsayable(route, catalogue, carriage) or refusal(route, call.model)
         chosen = route.channels if contract.attempts > 1 else route.channels[:1]
-        admitted = _priced(call, rules, model, chosen, dropped_tools)
+        spoken = [(channel, router.spoken(channel, want) or call.protocol) for channel in chosen]
+        admitted = _priced(call, model, spoken, carriage)
         if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
             return admitted
         # A stream of another process has begun to try that channel in between, so the next round leaves it out.
+
+
+def _unsayable(route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:
+    """What stands against every channel that could ever serve the call, if it is something that the call says: a caller
+    can mend that. A channel that need only be waited for is worth a retry instead."""
+    if any(each.wait_s < math.inf for each in route.excluded):
+        return None
+    deaf = [catalogue.channels[each.channel] for each in route.excluded if each.why is Why.PROTOCOL]
+    found = (carriage.refusal(each) for channel in deaf for each in NEAREST if each in channel.base_urls)
+    return next((refused for refused in found if refused is not None), None)
 
 
 def _pinned(call: Call, key: ApiKey, owners: Mapping[str, tuple[str, str | None]]) -> str | None:
@@ -115,30 +137,42 @@ def _check_contract(call: Call, contract: Contract) -> None:
         )
 
 
-def _priced(
-    call: Call, rules: Rules, model: Model, channels: Sequence[Channel], dropped_tools: frozenset[str]
-) -> Admitted:
-    """The bodies for `channels`, and a quote by the largest. Channels that are told the same share one."""
-    bodies: dict[tuple[str, bool, bool], bytes] = {}
+def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol]], carriage: Carriage) -> Admitted:
+    """Each channel's own body; a call that goes to any of them is held for at the dearest."""
+    bodies: dict[tuple[Protocol, str, bool, bool], bytes] = {}
+    largest: dict[Protocol, int] = {}
     candidates = []
-    for channel in channels:
-        ask_usage = channel.include_usage == "ask" and call.protocol is Protocol.CHAT and call.stream
-        told = (channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
+    for channel, protocol in channels:
+        said, names = carriage.prepared(protocol)
+        ask_usage = _asks_usage(said, channel)
+        told = (protocol, channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
         if told not in bodies:
-            name, _, drop_unknown = told
-            bodies[told] = rules.encode(
-                call,
-                model=name,
-                output_limit=output_limit(call, model),
-                ask_usage=ask_usage,
-                drop_unknown=drop_unknown,
-                drop_tools=dropped_tools,
-            )
-        candidates.append(Candidate(channel, bodies[told], ask_usage and not call.usage_asked))
-    largest = max(map(len, bodies.values()))
-    return Admitted(
-        model=model,
-        candidates=tuple(candidates),
-        quote=quote(call, largest, model, dropped_tools),
-        dropped_tools=dropped_tools,
+            bodies[told] = _encoded(call, said, model, channel, carriage)
+        body = bodies[told]
+        largest[protocol] = max(len(body), largest.get(protocol, 0))
+        hide_usage = ask_usage and not said.usage_asked
+        candidates.append(Candidate(channel, said, body, hide_usage, names, carriage.dropped(protocol)))
+    quotes = [
+        quote(carriage.prepared(protocol).call, size, model, carriage.dropped(protocol))
+        for protocol, size in largest.items()
+    ]
+    return Admitted(model=model, candidates=tuple(candidates), quote=dearest(quotes))
+
+
+def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:
+    rules = RULES[said.protocol]
+    encode = partial(
+        rules.encode,
+        model=channel.models[call.model],
+        output_limit=output_limit(said, model),
+        ask_usage=_asks_usage(said, channel),
+        drop_unknown=channel.unknown_fields == "drop",
+        drop_tools=carriage.dropped(said.protocol),
     )
+    body = encode(said)
+    # What a converted answer gave the client is nothing that this provider knows.
+    return encode(convert.unboxed(said)) if said is call and convert.boxed(body) else body
+
+
+def _asks_usage(said: Call, channel: Channel) -> bool:
+    return channel.include_usage == "ask" and said.protocol is Protocol.CHAT and said.stream

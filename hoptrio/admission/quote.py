@@ -22,13 +22,13 @@ from hoptrio.money import NANOS_MAX, ceil_div
 from hoptrio.protocols.pricing import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hoptrio.admission.catalogue import Model
     from hoptrio.metering.price import Prices
     from hoptrio.protocols.events import Call
 
-__all__ = ["Quote", "output_limit", "quote", "refuse_unpriced"]
+__all__ = ["Quote", "dearest", "output_limit", "quote", "refuse_unpriced"]
 
 #: Token prices are per million.
 _TOKENS = 10**6
@@ -101,6 +101,18 @@ def quote(call: Call, body_bytes: int, model: Model, dropped: frozenset[str] = f
         output_bound=output_bound,
         tool_bounds=tool_bounds,
         image_bound=image_bound,
+    )
+
+
+def dearest(quotes: Sequence[Quote]) -> Quote:
+    """One quote that covers each of `quotes`, at least one: the largest of every bound."""
+    names = {name for each in quotes for name in each.tool_bounds}
+    return Quote(
+        hold_nanos=max(each.hold_nanos for each in quotes),
+        input_bound=max(each.input_bound for each in quotes),
+        output_bound=max(each.output_bound for each in quotes),
+        tool_bounds={name: max(each.tool_bounds.get(name, 0) for each in quotes) for name in names},
+        image_bound=max(each.image_bound for each in quotes),
     )
 
 

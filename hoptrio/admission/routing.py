@@ -1,9 +1,10 @@
 """Model -> channels: who may be asked, in which order, and why the others may not. Decides; sends nothing.
 
-Among the eligible, those that are not doubted come first (`health`), then a higher priority; among equals a smooth
-weighted round robin decides, so that the order is deterministic and shares follow the weights from the first request
-on. If nobody is left, those that are closed are asked all the same, unless their providers said how long to wait. Every
-other channel has a reason in words, for operators (`hoptrio route`); what a caller may know is `refusal`.
+Among the eligible, those that are not doubted come first (`health`), then a higher priority, then those that speak the
+client's protocol before those that its request is converted for; among equals a smooth weighted round robin decides, so
+that the order is deterministic and shares follow the weights from the first request on. If nobody is left, those that
+are closed are asked all the same, unless their providers said how long to wait. Every other channel has a reason in
+words, for operators (`hoptrio route`); what a caller may know is `refusal`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hoptrio.admission.health import FAULTS, Standing
 from hoptrio.errors import ModelUnavailable
 from hoptrio.limits import RETRY_AFTER_MAX_S
+from hoptrio.protocols import convert
+from hoptrio.protocols.convert import NEAREST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,14 +44,16 @@ class Want(NamedTuple):
     foreign_ids: bool = False
     #: The one channel whose ids it refers to.
     pinned: str | None = None
+    #: Can a channel of another protocol be told all of it? None = nothing is known of it but its protocol.
+    carries: Callable[[Protocol], bool] | None = None
 
 
 class Why(Enum):
     """Why a channel is not asked; in this order, the first that applies."""
 
     MODEL = "does not have the model"
-    PROTOCOL = "does not speak the protocol"
     DEDICATED = "is dedicated to others"
+    PROTOCOL = "does not speak the protocol, and the request cannot be converted for it"
     FOREIGN_IDS = "is not dedicated to this account, and the request names files that only such a route can know"
     PINNED = "did not produce the response that the request refers to"
     UNCERTIFIED = "is not certified for the model"
@@ -135,29 +140,41 @@ class Router:
         if not eligible and (left := self._last_resort(catalogue, want, excluded)):
             names = {channel.name for channel in left}
             others = tuple(each for each in excluded if each.channel not in names)
-            return Route(self._order([(False, channel) for channel in left]), others, last_resort=True)
-        return Route(self._order(eligible), tuple(excluded))
+            ordered = self._order([(False, channel) for channel in left], want.protocol)
+            return Route(ordered, others, last_resort=True)
+        return Route(self._order(eligible, want.protocol), tuple(excluded))
+
+    def spoken(self, channel: Channel, want: Want) -> Protocol | None:
+        """The protocol in which a channel is asked: the client's own, else the nearest that can be asked for all that
+        the request says; one that is certified before one that need not be. None = there is none."""
+        ways = _ways(channel, want)
+        proven = next((each for each in ways if self._proven(channel, want.model, each)), None)
+        must = want.certified_only and want.stream
+        return proven if must or proven is not None else next(iter(ways), None)
 
     def again(
-        self, candidates: Iterable[Channel], asked: Iterable[str], model: str, protocol: Protocol
-    ) -> list[Channel]:
-        """The same channels for a further attempt: those not `asked` yet first, of these the surest.
+        self, candidates: Iterable[tuple[Channel, Protocol]], asked: Iterable[str], model: str
+    ) -> list[tuple[Channel, Protocol]]:
+        """The same channels, in the order of their route and with the protocol each is asked in, for a further attempt:
+        those not `asked` yet first, of these the surest.
 
         It may be the last attempt, so what is certified goes before what is not, whatever their priorities.
         """
         before = set(asked)
 
-        def rank(channel: Channel) -> tuple[bool, bool, bool, int]:
+        def rank(candidate: tuple[Channel, Protocol]) -> tuple[bool, bool, bool, int]:
+            channel, protocol = candidate
             doubted = self.breakers.condition(channel.name, model).standing is not Standing.GOOD
             return channel.name in before, doubted, not self._proven(channel, model, protocol), -channel.priority
 
         return sorted(candidates, key=rank)
 
-    def _order(self, eligible: list[tuple[bool, Channel]]) -> tuple[Channel, ...]:
+    def _order(self, eligible: list[tuple[bool, Channel]], protocol: Protocol) -> tuple[Channel, ...]:
         """By rank, and within one by whose turn it is; the first one's turn is used up."""
-        ranks: dict[tuple[bool, int], list[Channel]] = {}
+        ranks: dict[tuple[bool, int, bool], list[Channel]] = {}
         for doubted, channel in eligible:
-            ranks.setdefault((doubted, -channel.priority), []).append(channel)
+            rank = doubted, -channel.priority, protocol not in channel.base_urls
+            ranks.setdefault(rank, []).append(channel)
         ordered = [self.load.by_turn(ranks[rank]) for rank in sorted(ranks)]
         if ordered:
             self.load.took_turn(ordered[0])
@@ -171,7 +188,7 @@ class Router:
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)
-        if why is None and want.certified_only and want.stream and not self._proven(channel, want.model, want.protocol):
+        if why is None and self.spoken(channel, want) is None:
             why = Why.UNCERTIFIED
         if why is not None:
             return Excluded(channel.name, why, why.value, math.inf)
@@ -194,15 +211,28 @@ def _unfit(channel: Channel, want: Want) -> Why | None:
     restricted = bool(channel.accounts or channel.keys)
     if want.model not in channel.models:
         return Why.MODEL
-    if want.protocol not in channel.base_urls:
-        return Why.PROTOCOL
     if restricted and not named:
         return Why.DEDICATED
+    if not _ways(channel, want):
+        return Why.PROTOCOL
     if want.foreign_ids and not named:
         return Why.FOREIGN_IDS
     if want.pinned is not None and channel.name != want.pinned:
         return Why.PINNED
     return None
+
+
+def _ways(channel: Channel, want: Want) -> list[Protocol]:
+    """In which protocols the channel can be asked. One that speaks the client's is asked in no other."""
+    if want.protocol in channel.base_urls:
+        return [want.protocol]
+    return [each for each in NEAREST if each in channel.base_urls and _carries(want, each)]
+
+
+def _carries(want: Want, protocol: Protocol) -> bool:
+    if want.carries is None:
+        return convert.possible(want.protocol, protocol, stream=want.stream)
+    return want.carries(protocol)
 
 
 def _ailing(channel: str, condition: Condition) -> Excluded:

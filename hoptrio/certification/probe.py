@@ -21,6 +21,7 @@ from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.pump import EventPump
+from hoptrio.stream.reading import Native
 from hoptrio.upstream.answer import BodyEnd, Unreached
 from hoptrio.upstream.provider import request_to
 
@@ -78,8 +79,8 @@ class _Probe:
 
     def __init__(self, upstream: Upstream, channel: Channel, model: Model, call: Call) -> None:
         self._call = call
-        self._rules = RULES[call.protocol]
-        body = self._rules.encode(
+        rules = RULES[call.protocol]
+        body = rules.encode(
             call,
             model=channel.models[call.model],
             output_limit=output_limit(call, model),
@@ -87,10 +88,11 @@ class _Probe:
             drop_unknown=channel.unknown_fields == "drop",
             drop_tools=frozenset(),
         )
-        path = self._rules.path(call, channel.models[call.model])
+        path = rules.path(call, channel.models[call.model])
         self._request = request_to(channel, call.protocol, path, body, stream=True, relayed=call.headers)
         self._upstream = upstream
-        self._reader = self._rules.reader(call, hide_usage=False)
+        self._reading = Native(rules, call, hide_usage=False)
+        self._reader = self._reading.reader()
         self._pump = EventPump(self._reader, produced=None, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
         self._answer: _Watched | None = None
         self._usage_there = False
@@ -114,7 +116,7 @@ class _Probe:
         if isinstance(answer, Unreached):
             return unreached(answer)
         self._answer = _Watched(answer)
-        first = await begin(self._answer, self._rules, self._call)
+        first = await begin(self._answer, self._reading, stream=True)
         return await self._pump.run(self._answer, first) if isinstance(first, bytes) else first
 
     def _look_for_usage(self, data: bytes) -> None:

@@ -11,7 +11,7 @@ from hoptrio.cli.options import Failed, Invocation, command
 if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Channel
     from hoptrio.admission.certificates import Certificates
-    from hoptrio.admission.routing import Route, Router
+    from hoptrio.admission.routing import Route, Router, Want
     from hoptrio.contract import Contract
     from hoptrio.ledger.model import ApiKey
     from hoptrio.protocols.events import Protocol
@@ -112,7 +112,7 @@ def _answer(invocation: Invocation, router: Router, model: str, protocol: Protoc
     found = router.route(invocation.config().catalogue, want)
     return {
         "protocol": str(protocol),
-        "asked": [_asked(router, model, channel, known=known) for channel in found.channels],
+        "asked": [_asked(router, want, channel, known=known) for channel in found.channels],
         "last_resort": found.last_resort,
         "not_asked": [{"channel": each.channel, "why": each.words} for each in found.excluded],
         "refused": None if found.channels else _words(found, refusal(found, model).message),
@@ -131,16 +131,18 @@ def _words(found: Route, told: str) -> str:
     return told if found.excluded else f"{told} There are no channels."
 
 
-def _asked(router: Router, model: str, channel: Channel, *, known: bool) -> dict[str, Any]:
+def _asked(router: Router, want: Want, channel: Channel, *, known: bool) -> dict[str, Any]:
     from hoptrio.admission.health import FAULTS
 
-    condition = router.breakers.condition(channel.name, model)
+    condition = router.breakers.condition(channel.name, want.model)
+    spoken = router.spoken(channel, want)
     health = condition.standing.name.lower() if known else "unknown"
     if condition.fault is not None:
         health += f": it {FAULTS[condition.fault].words}"
     return {
         "channel": channel.name,
-        "upstream": channel.models[model],
+        "upstream": channel.models[want.model],
+        "converts_to": None if spoken is None or spoken is want.protocol else str(spoken),
         "route": channel.route,
         "priority": channel.priority,
         "weight": channel.weight,
@@ -163,7 +165,7 @@ def _page(told: dict[str, Any]) -> Any:
         for column in ("", *_COLUMNS):
             table.add_column(column, overflow="fold")
         for place, each in enumerate(answer["asked"], 1):
-            table.add_row(*map(Text, [str(place), *(str(each[name]) for name in _COLUMNS)]))
+            table.add_row(*map(Text, [str(place), *_cells(each)]))
         for each in answer["not_asked"]:
             table.add_row(*map(Text, ["-", each["channel"], "", "", "", "", each["why"]]))
         parts.append(table)
@@ -172,3 +174,10 @@ def _page(told: dict[str, Any]) -> Any:
         if answer["refused"]:
             parts.append(Text(f"{answer['protocol']}: {answer['refused']}"))
     return Group(*parts)
+
+
+def _cells(asked: dict[str, Any]) -> list[str]:
+    """What the request is converted to stands before the health."""
+    *cells, health = (str(asked[name]) for name in _COLUMNS)
+    converts = f"converts to {asked['converts_to']}; " if asked["converts_to"] else ""
+    return [*cells, converts + health]

@@ -25,7 +25,7 @@ from hoptrio.stream.verdict import verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hoptrio.admission.gate import Admitted
+    from hoptrio.admission.gate import Admitted, Candidate
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.exchange.gateway import Gateway
@@ -101,7 +101,7 @@ class Desk:
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
         settled = await self._ledger.settle(resolution) is not None
-        self._gateway.suspicion.saw(resolution.request)
+        self._gateway.suspicion.saw(resolution.request, self._candidate(outcome.channel).call.protocol)
         if outcome.answered:
             channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None
             self._gateway.released.ended(self._key.id, self._call.model, channel, outcome.reason, captured=captured)
@@ -112,16 +112,17 @@ class Desk:
         produced = ENDS[outcome.reason].money(self._contract.interrupted) is Money.PRODUCED
         if not produced or not outcome.answered:
             return None
-        return await measure(
-            outcome.reported, outcome.produced, self._call.body, len(self._admitted.candidates[0].body)
-        )
+        asked = self._candidate(outcome.channel)
+        return await measure(outcome.reported, outcome.produced, asked.call.body, len(asked.body))
 
     def _resolution(self, outcome: Outcome, measured: Measured | None) -> Resolution:
         counts, estimated = (outcome.counts, False) if measured is None else measured
         counted = None
         if counts is not None:
-            # Output that was only measured as zero (an image, hidden reasoning) casts no doubt on the provider.
-            counted = usage(counts, self._call.protocol, answered=outcome.answered and not estimated)
+            # Evidence is read in the channel's own protocol, whatever the client's is. Output that was only measured as
+            # zero (an image, hidden reasoning) casts no doubt on the provider.
+            spoken = self._candidate(outcome.channel).call.protocol
+            counted = usage(counts, spoken, answered=outcome.answered and not estimated)
         judged = verdict(
             self._contract,
             outcome.reason,
@@ -159,8 +160,11 @@ class Desk:
 
     def _terms(self, name: str) -> Terms:
         """The supplier is the one of the channel that produced the evidence, which an attempt may have changed."""
-        channel = next(each.channel for each in self._admitted.candidates if each.channel.name == name)
+        channel = self._candidate(name).channel
         return Terms(channel.supplier, channel.revenue_share_nanos)
+
+    def _candidate(self, name: str) -> Candidate:
+        return next(each for each in self._admitted.candidates if each.channel.name == name)
 
     def _released(self, record: RequestRecord, reason: Reason | None) -> Resolution:
         released = msgspec.structs.replace(record, state="released", reason=reason, charge_nanos=0)

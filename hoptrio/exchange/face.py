@@ -39,19 +39,20 @@ class Face:
         self.request_id = request_id
         self.framing = framing
         self.extra: list[tuple[bytes, bytes]] = []
+        self._dropped_tools: frozenset[str] = frozenset()
 
     def stream_headers(self, answer: Answer | None) -> Sequence[tuple[bytes, bytes]]:
         """A stream's head; the provider's own headers only if they are there in time."""
         passed = () if answer is None else relayed(answer.headers)
-        return [CONTENT_TYPES[self.framing], *UNBUFFERED, *self.ids(), *passed, *self.extra]
+        return [CONTENT_TYPES[self.framing], *UNBUFFERED, *self.ids(), *passed, *self._more()]
 
     def body_headers(self, answer: Answer) -> Sequence[tuple[bytes, bytes]]:
         """The head of a provider's whole JSON answer."""
-        return [JSON, *self.ids(), *relayed(answer.headers), *self.extra]
+        return [JSON, *self.ids(), *relayed(answer.headers), *self._more()]
 
     def json_headers(self) -> Sequence[tuple[bytes, bytes]]:
         """The head of a JSON answer of our own."""
-        return [JSON, *self.ids(), *self.extra]
+        return [JSON, *self.ids(), *self._more()]
 
     def refusal(self, error: HoptrioError) -> Rendered:
         """An error's status, head and body; SDKs are told what a retry cannot mend."""
@@ -63,6 +64,16 @@ class Face:
             wait_s = min(error.retry_after_s, limits.RETRY_AFTER_MAX_S)
             headers.append((b"retry-after", b"%d" % wait_s))
         return Rendered(self._rules.error_status(error), headers, self._rules.error_body(error, self.request_id))
+
+    def tools_dropped(self, names: frozenset[str]) -> None:
+        """The channel that is asked now is not told of these hosted tools."""
+        self._dropped_tools = names
+
+    def _more(self) -> list[tuple[bytes, bytes]]:
+        if not self._dropped_tools:
+            return self.extra
+        dropped = ", ".join(sorted(self._dropped_tools)).encode("ascii", "replace")
+        return [*self.extra, (b"x-hoptrio-dropped-tools", dropped)]
 
     def ids(self) -> list[tuple[bytes, bytes]]:
         """The request id, under the names that clients read."""

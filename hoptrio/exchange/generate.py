@@ -45,12 +45,18 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                 call,
                 key,
                 contract,
-                rules=rules,
                 catalogue=gateway.catalogue,
                 router=gateway.router,
                 owners=await gateway.ledger.owners_of(call.provider_ids),
             )
-            source = ChannelSource(gateway.upstream, gateway.router, rules, call, admitted)
+            source = ChannelSource(
+                gateway.upstream,
+                gateway.router,
+                call,
+                admitted,
+                created_s=record.created_at_ms // 1000,
+                dropped=face.tools_dropped,
+            )
             stack.callback(source.close)
             _check_room(gateway)
             gateway.released.check(key.id, call.model)
@@ -74,9 +80,6 @@ async def _run(
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
-    if admitted.dropped_tools:
-        dropped = ", ".join(sorted(admitted.dropped_tools))
-        face.extra.append((b"x-hoptrio-dropped-tools", dropped.encode("ascii", "replace")))
     stream = Stream(
         call=call,
         rules=rules,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hoptrio.protocols.registry import RULES
+from hoptrio.stream.reading import Converting, Native
 from hoptrio.upstream.provider import request_to
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from hoptrio.admission.gate import Admitted, Candidate
     from hoptrio.admission.routing import Router
     from hoptrio.protocols.events import Call
-    from hoptrio.protocols.rules import Rules
     from hoptrio.stream.blame import Blame
+    from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer, Unreached
     from hoptrio.upstream.client import Upstream
 
@@ -26,11 +28,23 @@ __all__ = ["ChannelSource"]
 class ChannelSource:
     """The attempts of one call. The gate has claimed the first of `admitted`'s candidates; `close` when all is over."""
 
-    def __init__(self, upstream: Upstream, router: Router, rules: Rules, call: Call, admitted: Admitted) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        router: Router,
+        call: Call,
+        admitted: Admitted,
+        *,
+        created_s: int,
+        dropped: Callable[[frozenset[str]], None],
+    ) -> None:
+        """`created_s` is the wall clock; `dropped` is told with each attempt which hosted tools its channel is not told
+        of."""
         self._upstream = upstream
         self._router = router
-        self._rules = rules
         self._call = call
+        self._created_s = created_s
+        self._dropped = dropped
         self._candidates = {each.channel.name: each for each in admitted.candidates}
         self._asked: list[str] = []
         self._take(admitted.candidates[0])
@@ -41,15 +55,18 @@ class ChannelSource:
         return self._candidate.channel.name
 
     @property
-    def hide_usage(self) -> bool:
+    def reading(self) -> Reading:
         """See `stream.ports.Source`."""
-        return self._candidate.hide_usage
+        candidate = self._candidate
+        rules = RULES[candidate.call.protocol]
+        if rules.protocol is self._call.protocol:
+            return Native(rules, self._call, hide_usage=candidate.hide_usage)
+        return Converting(rules, self._call, names=candidate.names, created_s=self._created_s)
 
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request; the connection is the pool's."""
-        call, channel = self._call, self._candidate.channel
-        path = self._rules.path(call, channel.models[call.model])
-        body = self._candidate.body
+        call, channel, body = self._candidate.call, self._candidate.channel, self._candidate.body
+        path = RULES[call.protocol].path(call, channel.models[call.model])
         request = request_to(channel, call.protocol, path, body, stream=call.stream, relayed=call.headers)
         return await self._upstream.open(request, on_dispatched=on_dispatched)
 
@@ -72,8 +89,8 @@ class ChannelSource:
 
     def again(self) -> bool:
         """Another channel first, else one that was asked before."""
-        channels = [each.channel for each in self._candidates.values()]
-        for channel in self._router.again(channels, self._asked, self._call.model, self._call.protocol):
+        spoken = [(each.channel, each.call.protocol) for each in self._candidates.values()]
+        for channel, _ in self._router.again(spoken, self._asked, self._call.model):
             free = not self._router.load.full(channel)
             if free and self._router.breakers.claim(channel.name, self._call.model):
                 self._take(self._candidates[channel.name])
@@ -88,6 +105,7 @@ class ChannelSource:
 
     def _take(self, candidate: Candidate) -> None:
         self._candidate = candidate
+        self._dropped(candidate.dropped_tools)
         self._asked.append(candidate.channel.name)
         self._router.load.started(candidate.channel.name)
         self._running = True

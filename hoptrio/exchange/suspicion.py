@@ -17,6 +17,7 @@ from hoptrio.metering.evidence import Flag
 
 if TYPE_CHECKING:
     from hoptrio.ledger.model import RequestRecord
+    from hoptrio.protocols.events import Protocol
 
 __all__ = ["Suspicion"]
 
@@ -28,11 +29,11 @@ class Suspicion:
         #: The accounts of the streams in a row that ended without evidence.
         self._rows: dict[Probed, list[str]] = {}
 
-    def saw(self, record: RequestRecord) -> None:
-        """A request was resolved so."""
+    def saw(self, record: RequestRecord, protocol: Protocol) -> None:
+        """A request was resolved so; `protocol` is the one its channel was asked in."""
         if not record.stream or record.channel is None:
             return
-        probed = Probed(record.channel, record.model, record.protocol)
+        probed = Probed(record.channel, record.model, protocol)
         if _lacks_evidence(record):
             row = self._rows.setdefault(probed, [])
             if len(row) < limits.SUSPECTS_OF_ONE:

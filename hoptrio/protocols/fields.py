@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 __all__ = [
     "bounded_model",
     "flag",
+    "integer",
     "missing",
     "model_name",
+    "number",
     "objects",
     "optional_list",
     "optional_object",
     "required_list",
+    "required_string",
+    "string",
     "whole",
+    "wrong_type",
 ]
 
 _NAMES = {
@@ -48,7 +53,7 @@ def model_name(body: dict[str, Any]) -> str:
     if value is None:
         raise missing("model")
     if type(value) is not str:
-        raise _wrong_type("model", "a string", value)
+        raise wrong_type("model", "a string", value)
     return bounded_model(value)
 
 
@@ -65,7 +70,7 @@ def flag(body: dict[str, Any], name: str, param: str = "") -> bool:
     if value is None:
         return False
     if type(value) is not bool:
-        raise _wrong_type(param or name, "a boolean", value)
+        raise wrong_type(param or name, "a boolean", value)
     return value
 
 
@@ -75,10 +80,43 @@ def whole(body: dict[str, Any], name: str, param: str = "") -> int | None:
     if value is None:
         return None
     if type(value) is not int:
-        raise _wrong_type(param or name, "an integer", value)
+        raise wrong_type(param or name, "an integer", value)
     if value < 1:
         raise BadRequest(f"Invalid '{param or name}': it must be an integer of at least 1.", param=param or name)
     return value
+
+
+def integer(body: dict[str, Any], name: str, param: str = "") -> int | None:
+    """An optional integer of any size."""
+    value = body.get(name)
+    if value is None or type(value) is int:
+        return value
+    raise wrong_type(param or name, "an integer", value)
+
+
+def number(body: dict[str, Any], name: str, param: str = "") -> float | None:
+    """An optional number; an integer stays one."""
+    value = body.get(name)
+    if value is None or type(value) is float or type(value) is int:
+        return value
+    raise wrong_type(param or name, "a number", value)
+
+
+def string(body: dict[str, Any], name: str, param: str = "") -> str:
+    """An optional string, empty if absent."""
+    value = body.get(name)
+    if value is None:
+        return ""
+    if type(value) is not str:
+        raise wrong_type(param or name, "a string", value)
+    return value
+
+
+def required_string(body: dict[str, Any], name: str, param: str = "") -> str:
+    """A string that may be empty but not absent."""
+    if body.get(name) is None:
+        raise missing(param or name)
+    return string(body, name, param)
 
 
 def optional_object(body: dict[str, Any], name: str, param: str = "") -> dict[str, Any] | None:
@@ -86,7 +124,7 @@ def optional_object(body: dict[str, Any], name: str, param: str = "") -> dict[st
     value = body.get(name)
     if value is None or type(value) is dict:
         return value
-    raise _wrong_type(param or name, "an object", value)
+    raise wrong_type(param or name, "an object", value)
 
 
 def optional_list(body: dict[str, Any], name: str, param: str = "") -> list[Any]:
@@ -95,7 +133,7 @@ def optional_list(body: dict[str, Any], name: str, param: str = "") -> list[Any]
     if value is None:
         return []
     if type(value) is not list:
-        raise _wrong_type(param or name, "an array", value)
+        raise wrong_type(param or name, "an array", value)
     return value
 
 
@@ -110,11 +148,12 @@ def objects(values: Iterable[Any], param: str) -> Iterator[tuple[str, dict[str, 
     """The members of an array that must all be objects, each with its own param name, e.g. ``messages[2]``."""
     for index, value in enumerate(values):
         if type(value) is not dict:
-            raise _wrong_type(f"{param}[{index}]", "an object", value)
+            raise wrong_type(f"{param}[{index}]", "an object", value)
         yield f"{param}[{index}]", value
 
 
-def _wrong_type(param: str, expected: str, value: Any) -> BadRequest:
+def wrong_type(param: str, expected: str, value: Any) -> BadRequest:
+    """The error for a value of another type than `expected`."""
     got = _NAMES[type(value)]
     return BadRequest(
         f"Invalid type for '{param}': expected {expected}, but got {got} instead.", param=param, code="invalid_type"

@@ -23,17 +23,31 @@ __all__ = ["Reader", "Rules", "Unary"]
 class Reader(Interface):
     """Reads one provider stream, event by event, and remembers what it proves. One reader a stream, never reused."""
 
-    #: How long to wait for more after the last step: None = the stream's own clocks decide, 0 = it is over now,
-    #: otherwise seconds of silence that count as the end of the body.
-    patience_s: float | None
-    #: True once an ANSWER was read.
-    answered: bool
-    #: Usage as far as it is evidence by the protocol's rule; None until then.
-    counts: Counts | None
-    #: The provider's error, once one was read. A stream with an error is never complete.
-    error: ProviderError | None
-    #: Ids made by the provider in this answer that a later request may refer to (``resp_...``), in order.
-    provider_ids: tuple[str, ...]
+    @property
+    def patience_s(self) -> float | None:
+        """How long to wait for more after the last step: None = the stream's own clocks decide, 0 = it is over now,
+        otherwise seconds of silence that count as the end of the body."""
+
+    @property
+    def answered(self) -> bool:
+        """True once an ANSWER was read."""
+
+    @property
+    def counts(self) -> Counts | None:
+        """Usage as far as it is evidence by the protocol's rule; None until then."""
+
+    @property
+    def error(self) -> ProviderError | None:
+        """The provider's error, once one was read. A stream with an error is never complete."""
+
+    @property
+    def provider_ids(self) -> tuple[str, ...]:
+        """Ids made by the provider in this answer that a later request may refer to (``resp_...``), in order."""
+
+    @property
+    def unconvertible(self) -> str:
+        """Why the answer cannot be told in the client's protocol, so that the stream fails; "" = it can so far, as
+        always in the protocol's own."""
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client. Never raises for what a provider sends."""
@@ -52,12 +66,21 @@ class Reader(Interface):
 class Unary(Interface):
     """One whole JSON answer, read."""
 
-    #: The usage, if the body has it in full.
-    counts: Counts | None
-    #: What it has of it, in full or not.
-    reported: Counts | None
-    error: ProviderError | None
-    provider_ids: tuple[str, ...]
+    @property
+    def counts(self) -> Counts | None:
+        """The usage, if the body has it in full."""
+
+    @property
+    def reported(self) -> Counts | None:
+        """What it has of it, in full or not."""
+
+    @property
+    def error(self) -> ProviderError | None:
+        """The provider's error in place of an answer."""
+
+    @property
+    def provider_ids(self) -> tuple[str, ...]:
+        """As in `Reader`."""
 
 
 class Rules(Interface):

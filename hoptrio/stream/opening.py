@@ -16,8 +16,8 @@ from hoptrio.upstream.answer import BodyEnd, Unreached
 from hoptrio.upstream.failure import Content, content_of, from_body_end, from_provider, from_unreached
 
 if TYPE_CHECKING:
-    from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
+    from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["begin", "unreached"]
@@ -29,20 +29,20 @@ def unreached(failure: Unreached) -> Ended:
     return Ended(reason, error=from_unreached(failure), cause=failure)
 
 
-async def begin(answer: Answer, rules: Rules, call: Call) -> bytes | Ended:
+async def begin(answer: Answer, reading: Reading, *, stream: bool) -> bytes | Ended:
     """The first bytes of an answer that may be read on, never empty; else why not."""
     if not 200 <= answer.status < 300:
-        return await _refused(answer, rules)
+        return await _refused(answer, reading.rules)
     first = b""
     while (content := content_of(answer.headers, first)) is None and len(first) < limits.ERROR_BODY_BYTES_MAX:
         data = await answer.receive()
         if isinstance(data, BodyEnd):
             return Ended(Reason.TRUNCATED, error=from_body_end(data))
         first += data
-    if content is (Content.SSE if call.stream else Content.JSON):
+    if content is (Content.SSE if stream else Content.JSON):
         return first
     if content is Content.JSON:
-        return await _json_instead_of_a_stream(answer, rules, call, first)
+        return await _json_instead_of_a_stream(answer, reading, first)
     return Ended(Reason.PROVIDER_ERROR, error=from_body_end(BodyEnd.CLEAN))
 
 
@@ -52,9 +52,9 @@ async def _refused(answer: Answer, rules: Rules) -> Ended:
     return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
 
 
-async def _json_instead_of_a_stream(answer: Answer, rules: Rules, call: Call, first: bytes) -> Ended:
+async def _json_instead_of_a_stream(answer: Answer, reading: Reading, first: bytes) -> Ended:
     """Some providers refuse a streaming request with a 200 and a JSON error."""
-    error = rules.read(call, await _rest(answer, first)).error or ProviderError(status=502)
+    error = reading.whole(await _rest(answer, first)).unary.error or ProviderError(status=502)
     return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
 
 

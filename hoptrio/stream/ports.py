@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hoptrio.errors import HoptrioError
     from hoptrio.stream.blame import Blame
     from hoptrio.stream.outcome import Outcome
+    from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer, Unreached
 
 __all__ = ["Desk", "Face", "Rendered", "Source", "Writer"]
@@ -70,8 +71,8 @@ class Source(Interface):
         """The name of the channel that is asked, or was last."""
 
     @property
-    def hide_usage(self) -> bool:
-        """It is asked for usage that the client did not ask for, which is withheld again."""
+    def reading(self) -> Reading:
+        """How that channel's answers are read for the client."""
 
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request and wait for the response head; `on_dispatched` is called just before the first byte."""

@@ -24,9 +24,10 @@ from hoptrio.upstream.failure import from_body_end, from_provider
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hoptrio.protocols.events import Call, Counts, ProviderError, SseEvent
-    from hoptrio.protocols.rules import Reader, Rules
+    from hoptrio.protocols.events import Counts, ProviderError, SseEvent
+    from hoptrio.protocols.rules import Reader
     from hoptrio.stream.produced import Produced
+    from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["BodyPump", "EventPump", "Pump"]
@@ -123,7 +124,7 @@ class EventPump:
     def cut(self, reason: Reason) -> Ended:
         """Complete evidence wins over whatever ended the reading."""
         ended = self._judge(clean=False)
-        return ended if ended.reason is None else Ended(reason)
+        return ended if ended.reason in (None, Reason.UNCONVERTIBLE) else Ended(reason)
 
     async def _receive(self, answer: Answer, patience_s: float) -> bytes | BodyEnd:
         with trio.move_on_after(patience_s):
@@ -181,6 +182,8 @@ class EventPump:
     def _judge(self, *, clean: bool) -> Ended:
         reader = self._reader
         finish = reader.finish(clean=clean)
+        if reader.unconvertible:
+            return Ended(Reason.UNCONVERTIBLE)
         if reader.error is not None:
             return self._failed(reader.error)
         if not finish.complete:
@@ -199,9 +202,8 @@ class EventPump:
 class BodyPump:
     """One whole JSON answer."""
 
-    def __init__(self, rules: Rules, call: Call, *, produced: Produced | None, note: Callable[[str], None]) -> None:
-        self._rules = rules
-        self._call = call
+    def __init__(self, reading: Reading, *, produced: Produced | None, note: Callable[[str], None]) -> None:
+        self._reading = reading
         self._produced = produced
         self._note = note
         self.counts: Counts | None = None
@@ -227,14 +229,16 @@ class BodyPump:
         return Ended(reason)
 
     def _judge(self, body: bytes) -> Ended:
-        read = self._rules.read(self._call, body)
+        read, told, unconvertible = self._reading.whole(body)
         self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
             return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
+        if unconvertible:
+            return Ended(Reason.UNCONVERTIBLE)
         if read.counts is not None:
-            return Ended(None, body)
+            return Ended(None, told)
         if self._produced is not None:
             self.answered = is_answer(body)
             self._produced.take(body)
-        return Ended(Reason.NO_EVIDENCE, body)
+        return Ended(Reason.NO_EVIDENCE, told)

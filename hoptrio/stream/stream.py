@@ -69,7 +69,6 @@ class Stream:
     ) -> None:
         self._call = call
         self._contract = contract
-        self._rules = rules
         self._writer = writer
         self._source = source
         self._desk = desk
@@ -178,6 +177,7 @@ class Stream:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
         self._channel = self._source.channel
+        self._reading = self._source.reading
         self._answer: Answer | None = None
         self._attempt_scope = trio.CancelScope()
         self._attempt_reason = Reason.STALLED
@@ -224,7 +224,7 @@ class Stream:
         self._answer = answer
         self.note("headers")
         self._progressed()
-        first = await begin(answer, self._rules, self._call)
+        first = await begin(answer, self._reading, stream=self._call.stream)
         return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
     def _dispatched(self) -> None:
@@ -248,11 +248,11 @@ class Stream:
     # -- called by the clock and the pump --------------------------------------------------------------------------
 
     def _make_pump(self) -> Pump:
-        self._produced = Produced(self._rules) if self._contract.interrupted == "charge" else None
+        self._produced = Produced(self._reading.rules) if self._contract.interrupted == "charge" else None
         if not self._call.stream:
-            return BodyPump(self._rules, self._call, produced=self._produced, note=self.note)
+            return BodyPump(self._reading, produced=self._produced, note=self.note)
         emit = self._emit
-        self._reader = self._rules.reader(self._call, hide_usage=self._source.hide_usage)
+        self._reader = self._reading.reader()
         if self._tried < self._contract.attempts:
             self._kept = Kept(self._reader, emit)
             emit = self._kept.emit

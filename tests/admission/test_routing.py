@@ -167,7 +167,8 @@ def test_closed_channels_are_the_last_resort_unless_their_provider_said_how_long
 
 
 def again(finder, asked, *channels):
-    return [each.name for each in finder.again(channels, asked, "m", Protocol.CHAT)]
+    spoken = [(each, Protocol.CHAT) for each in channels]
+    return [each.name for each, _ in finder.again(spoken, asked, "m")]
 
 
 def test_a_further_attempt_goes_to_a_channel_that_was_not_asked_and_then_to_those_that_were():

@@ -80,6 +80,7 @@ def test_the_order_and_a_reason_for_everybody_else(route):
     assert answer["asked"][0] == {
         "channel": "first",
         "upstream": "m-2026",
+        "converts_to": None,
         "route": "shared",
         "priority": 5,
         "weight": 1,
@@ -87,16 +88,42 @@ def test_the_order_and_a_reason_for_everybody_else(route):
     }
     assert answer["not_asked"] == [
         {"channel": "acmes", "why": "is dedicated to others"},
-        {"channel": "other", "why": "does not speak the protocol"},
+        {"channel": "other", "why": "does not speak the protocol, and the request cannot be converted for it"},
     ]
     assert answer["refused"] is None
 
 
-def test_a_channel_without_a_certificate_is_not_asked_under_a_contract_that_wants_one(route):
-    [answer] = route("m", "--protocol", "gemini")["routes"]
-    assert answer["asked"] == []
+@pytest.mark.parametrize("protocol", ["gemini", "messages"])
+def test_a_channel_without_a_certificate_is_not_asked_under_a_contract_that_wants_one(route, protocol):
+    """Neither in the client's protocol nor in the one it would be converted to."""
+    [answer] = route("m", "--protocol", protocol)["routes"]
+    assert {each["converts_to"] for each in answer["asked"]} == {"chat"}
     assert {"channel": "other", "why": "is not certified for the model"} in answer["not_asked"]
+
+
+def test_without_a_certified_channel_nobody_is_asked(config, route):
+    only = dict(CONFIG, channels={"other": CONFIG["channels"]["other"]})
+    config.write_text(as_toml(only))
+    [answer] = route("m", "--protocol", "messages")["routes"]
+    assert answer["asked"] == []
     assert answer["refused"] == "No certified channel offers the model 'm'."
+
+
+def test_what_a_channel_is_converted_to_and_that_its_own_protocol_comes_first(route, key):
+    """The priority decides before that."""
+    [answer] = route("m", "--protocol", "gemini", "--contract", "hoptrio", "--key", key)["routes"]
+    assert [(each["channel"], each["converts_to"]) for each in answer["asked"]] == [
+        ("acmes", "chat"),
+        ("first", "chat"),
+        ("heavy", "chat"),
+        ("light", "chat"),
+    ]
+    [answer] = route("m", "--protocol", "responses", "--key", key)["routes"]
+    assert [(each["channel"], each["converts_to"]) for each in answer["asked"]][-3:] == [
+        ("heavy", "chat"),
+        ("light", "chat"),
+        ("other", "gemini"),
+    ]
 
 
 def test_a_keys_own_contract_account_and_models(route, key):
@@ -104,7 +131,7 @@ def test_a_keys_own_contract_account_and_models(route, key):
     assert (told["key"], told["contract"], told["attempts"]) == (key, "wide", 2)
     assert [answer["protocol"] for answer in told["routes"]] == ["chat", "responses", "messages"]
     assert names(told["routes"][0]) == ["acmes", "first", "heavy", "light"]
-    assert told["routes"][1]["refused"] == "No channel offers the model 'm' here."
+    assert {each["converts_to"] for each in told["routes"][1]["asked"]} == {"chat", "gemini"}
     [refused] = route("lonely", "--key", key, "--protocol", "chat")["routes"]
     assert refused["refused"] == "this key may not use the model"
 
@@ -140,3 +167,9 @@ def test_for_people(config, capsys):
     assert "is dedicated to others" in printed
     assert printed.index("first") < printed.index("heavy") < printed.index("light")
     assert "sk-secret" not in printed
+
+
+def test_for_people_it_says_what_is_converted(config, capsys):
+    assert run(["route", "m", "--config", str(config), "--protocol", "responses", "--contract", "wide"]) == 0
+    printed = capsys.readouterr().out
+    assert (printed.count("converts to chat"), printed.count("converts to gemini")) == (3, 1)

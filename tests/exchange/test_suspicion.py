@@ -7,6 +7,7 @@ import pytest
 
 from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.ledger.model import Probed, RequestRecord
+from hoptrio.protocols.events import Protocol
 
 PAIR = Probed("one", "m", "chat")
 GOOD = RequestRecord(
@@ -35,7 +36,7 @@ def bad(account="a", **changes):
 def suspects(*records, pair=PAIR):
     suspicion = Suspicion()
     for record in records:
-        suspicion.saw(record)
+        suspicion.saw(record, Protocol(record.protocol))
     return suspicion.suspects(pair)
 
 
@@ -94,8 +95,8 @@ def test_each_protocol_channel_and_model_has_a_row_of_its_own():
 def test_once_a_probe_has_decided_it_begins_anew():
     suspicion = Suspicion()
     for _ in range(10):
-        suspicion.saw(bad())
+        suspicion.saw(bad(), Protocol.CHAT)
     suspicion.clear(PAIR)
     suspicion.clear(PAIR)
-    suspicion.saw(bad())
+    suspicion.saw(bad(), Protocol.CHAT)
     assert not suspicion.suspects(PAIR)

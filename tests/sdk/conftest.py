@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +19,9 @@ from tests.support.running import simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+NODE = Path(__file__).parent / "node"
 
 
 @dataclass(frozen=True)
@@ -85,3 +91,12 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         limited = deployment.command("key", "create", "--account", "rich", "--rpm", "1")["secret"]
         with served(deployment) as server:
             yield describe(server.url, key, poor, limited)
+
+
+@pytest.fixture(scope="session")
+def packages() -> None:
+    """The pinned SDKs, installed once; test processes that start together wait for one another."""
+    with (NODE / "package-lock.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (NODE / "node_modules" / ".package-lock.json").is_file():
+            subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=NODE, check=True, capture_output=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -20,15 +19,6 @@ pytestmark = [
 
 NODE = Path(__file__).parent / "node"
 SUITES = sorted(path.name for path in NODE.glob("*.test.mjs"))
-
-
-@pytest.fixture(scope="module")
-def packages():
-    """The pinned SDKs, installed once; test processes that start together wait for one another."""
-    with (NODE / "package-lock.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (NODE / "node_modules" / ".package-lock.json").is_file():
-            subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=NODE, check=True, capture_output=True)
 
 
 def test_there_is_a_suite_for_each_sdk():

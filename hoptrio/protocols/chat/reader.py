@@ -87,6 +87,9 @@ class ChatReader:
         "provider_ids",
     )
 
+    #: A client of the same protocol is told everything.
+    unconvertible = ""
+
     def __init__(self, *, hide_usage: bool) -> None:
         self._hide_usage = hide_usage
         #: Choice index -> whether its finish_reason was seen.

@@ -17,7 +17,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "parse", "path"]
+__all__ = ["encode", "hosted_name", "parse", "path"]
 
 #: Spellings of the output limit; a provider may honour either, so the largest counts.
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -157,7 +157,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
     tools = fields.optional_list(body, "tools")
     for param, tool in fields.objects(tools, "tools"):
         survey.cache_control(tool)
-        name = _hosted_name(tool, f"{param}.type")
+        name = hosted_name(tool, f"{param}.type")
         if name is not None:
             survey.hosted_tool(name)
     if fields.optional_object(body, "web_search_options") is not None:
@@ -166,7 +166,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
         survey.any_tools()
 
 
-def _hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
+def hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
     """The price-table name of a tool that the provider runs; None for one that the client runs."""
     kind = tool.get("type", "function")
     return None if kind in _CLIENT_TOOLS else Survey.tool_name(kind, param)
@@ -178,7 +178,7 @@ def _drop_tools(body: dict[str, Any], names: frozenset[str]) -> None:
     tools = body.get("tools")
     if not tools:
         return
-    body["tools"] = [tool for tool in tools if _hosted_name(tool) not in names]
+    body["tools"] = [tool for tool in tools if hosted_name(tool) not in names]
     if not body["tools"]:
         # A provider refuses a choice among no tools.
         for name in ("tools", "tool_choice", "parallel_tool_calls"):

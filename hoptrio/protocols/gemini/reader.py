@@ -155,6 +155,9 @@ class GeminiReader:
 
     __slots__ = ("_array", "_holding", "_tally", "answered", "counts", "error", "patience_s", "provider_ids")
 
+    #: A client of the same protocol is told everything.
+    unconvertible = ""
+
     def __init__(self, array: ArrayFraming | None) -> None:
         self.patience_s: float | None = None
         self.answered = False

@@ -20,7 +20,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "parse", "path"]
+__all__ = ["camel", "encode", "hosted_name", "parse", "path", "snake"]
 
 #: Fields of the current API; a channel with ``unknown_fields = "drop"`` gets no other. snake_case counts as the same.
 KNOWN = frozenset(
@@ -88,7 +88,7 @@ def encode(
     body = {
         name: value
         for name, value in call.body.items()
-        if name != "model" and (not drop_unknown or _camel(name) in KNOWN)
+        if name != "model" and (not drop_unknown or camel(name) in KNOWN)
     }
     if output_limit is not None:
         for name in _spellings(body, "generationConfig"):
@@ -120,17 +120,19 @@ def _framing(query: Mapping[str, str], *, stream: bool) -> Framing:
     return Framing.SSE if alt == "sse" else Framing.JSON_ARRAY
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """A field's other spelling: ``maxOutputTokens`` -> ``max_output_tokens``."""
     return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """A field's documented spelling, whichever it came in."""
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name) if "_" in name else name
 
 
 def _spellings(body: dict[str, Any], name: str) -> list[str]:
     """The names under which `body` has a field that is not null: its camelCase name, its snake_case name, or both."""
-    return [spelling for spelling in (name, _snake(name)) if body.get(spelling) is not None]
+    return [spelling for spelling in (name, snake(name)) if body.get(spelling) is not None]
 
 
 def _objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -185,7 +187,7 @@ def _survey_content(survey: Survey, param: str, content: dict[str, Any]) -> None
     several = [parts] if type(parts) is dict else fields.optional_list(content, "parts", f"{param}.parts")
     for path, part in fields.objects(several, f"{param}.parts"):
         for name, value in part.items():
-            _survey_part(survey, f"{path}.{name}", _camel(name), value)
+            _survey_part(survey, f"{path}.{name}", camel(name), value)
 
 
 def _survey_part(survey: Survey, param: str, name: str, value: Any) -> None:
@@ -218,7 +220,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
     tools = _tools(body)
     for param, tool in tools:
         for key, value in tool.items():
-            name = _hosted_name(key, value, param)
+            name = hosted_name(key, value, param)
             if name is not None:
                 survey.hosted_tool(name)
             if name in _STORE_TOOLS:
@@ -227,11 +229,11 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
         survey.any_tools()
 
 
-def _hosted_name(key: str, value: Any, param: str = "tools") -> str | None:
+def hosted_name(key: str, value: Any, param: str = "tools") -> str | None:
     """The price-table name of a tool that the provider runs, e.g. ``google_search``; None for one the client runs."""
-    if value is None or _camel(key) in _CLIENT_TOOLS:
+    if value is None or camel(key) in _CLIENT_TOOLS:
         return None
-    name = Survey.tool_name(_snake(key), param)
+    name = Survey.tool_name(snake(key), param)
     return _ALIASES.get(name, name)
 
 
@@ -243,7 +245,7 @@ def _tools_optional(body: dict[str, Any]) -> bool:
 
 def _drop_tools(body: dict[str, Any], names: frozenset[str]) -> None:
     kept = (
-        {key: value for key, value in tool.items() if _hosted_name(key, value) not in names} for _, tool in _tools(body)
+        {key: value for key, value in tool.items() if hosted_name(key, value) not in names} for _, tool in _tools(body)
     )
     body["tools"] = [tool for tool in kept if tool]
     if not body["tools"]:

@@ -119,6 +119,9 @@ class MessagesReader:
         "provider_ids",
     )
 
+    #: A client of the same protocol is told everything.
+    unconvertible = ""
+
     def __init__(self) -> None:
         self.patience_s: float | None = None
         self.answered = False

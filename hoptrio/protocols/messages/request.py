@@ -17,7 +17,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "parse", "path"]
+__all__ = ["encode", "hosted_name", "parse", "path"]
 
 #: What the API asks for where a caller without an SDK sends no version.
 VERSION = "2023-06-01"
@@ -227,7 +227,7 @@ def _survey_tool(survey: Survey, param: str, tool: dict[str, Any]) -> None:
     kind = tool.get("type")
     if kind in (None, "custom"):
         return
-    name = _hosted_name(tool, f"{param}.type")
+    name = hosted_name(tool, f"{param}.type")
     if name is not None:
         survey.hosted_tool(name, fields.whole(tool, "max_uses", f"{param}.max_uses"))
     elif kind.startswith(_BUILTIN_TOOLS):
@@ -236,7 +236,7 @@ def _survey_tool(survey: Survey, param: str, tool: dict[str, Any]) -> None:
         survey.opaque = True
 
 
-def _hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
+def hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
     """The price-table name of a tool that the provider runs for a price; None for any other tool."""
     kind = tool.get("type")
     if kind in (None, "custom"):
@@ -252,13 +252,13 @@ def _bound_tools(body: dict[str, Any], drop: frozenset[str]) -> None:
         body.pop("mcp_servers", None)
     if not body.get("tools"):
         return
-    body["tools"] = [_bounded(tool) for tool in body["tools"] if _hosted_name(tool) not in drop]
+    body["tools"] = [_bounded(tool) for tool in body["tools"] if hosted_name(tool) not in drop]
     if not body["tools"]:
         for name in ("tools", "tool_choice"):
             body.pop(name, None)
 
 
 def _bounded(tool: dict[str, Any]) -> dict[str, Any]:
-    if _hosted_name(tool) in _BOUNDED_TOOLS and tool.get("max_uses") is None:
+    if hosted_name(tool) in _BOUNDED_TOOLS and tool.get("max_uses") is None:
         return {**tool, "max_uses": HOSTED_CALLS_MAX}
     return tool

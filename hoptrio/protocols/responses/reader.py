@@ -135,6 +135,9 @@ class ResponsesReader:
         "provider_ids",
     )
 
+    #: A client of the same protocol is told everything.
+    unconvertible = ""
+
     def __init__(self, *, model: str) -> None:
         self._model = model
         #: The last response object as received.

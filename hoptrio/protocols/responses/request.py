@@ -19,7 +19,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "parse", "path"]
+__all__ = ["encode", "hosted_name", "parse", "path"]
 
 #: Fields of the current API; a channel with ``unknown_fields = "drop"`` gets no other.
 KNOWN = frozenset(
@@ -219,7 +219,7 @@ def _survey_tool(survey: Survey, param: str, tool: dict[str, Any], calls_max: in
         for path, nested in fields.objects(fields.optional_list(tool, "tools", f"{param}.tools"), f"{param}.tools"):
             _survey_tool(survey, path, nested, calls_max)
         return
-    name = _hosted_name(tool, f"{param}.type")
+    name = hosted_name(tool, f"{param}.type")
     if name is not None:
         survey.hosted_tool(name, calls_max)
         _survey_resources(survey, tool)
@@ -239,7 +239,7 @@ def _survey_resources(survey: Survey, tool: dict[str, Any]) -> None:
             survey.foreign()
 
 
-def _hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
+def hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:
     """The price-table name of a tool that the provider runs for a price; None for any other tool."""
     kind = tool.get("type")
     if kind in _CLIENT_TOOLS or kind in _BUILTIN_TOOLS or kind in _FREE_TOOLS:
@@ -266,6 +266,6 @@ def _kept(tools: list[dict[str, Any]], names: frozenset[str]) -> list[dict[str, 
     for tool in tools:
         if tool.get("type") == "namespace":
             kept.append({**tool, "tools": _kept(tool.get("tools") or [], names)})
-        elif _hosted_name(tool) not in names:
+        elif hosted_name(tool) not in names:
             kept.append(tool)
     return kept

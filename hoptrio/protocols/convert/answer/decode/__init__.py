@@ -1,0 +1,1 @@
+"""A channel's bytes to calls of the neutral vocabulary, a module a protocol."""

@@ -1,0 +1,1 @@
+"""Calls of the neutral vocabulary to one whole body."""

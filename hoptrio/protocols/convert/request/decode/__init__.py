@@ -1,0 +1,1 @@
+"""A client's body as a neutral conversation, one module a protocol."""

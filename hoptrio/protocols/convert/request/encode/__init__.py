@@ -1,0 +1,1 @@
+"""A neutral conversation as a channel's body, one module a protocol."""

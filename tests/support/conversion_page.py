@@ -1,0 +1,106 @@
+"""The tables of docs/conversion.md out of `convert.request.tables`. `python -m tests.support.conversion_page` rewrites
+the page between its markers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hoptrio.protocols.convert.request.tables import CHANNEL, CLIENT, CONTENT, Fate
+from hoptrio.protocols.events import Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hoptrio.protocols.convert.request.tables import Row
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "conversion.md"
+BEGIN = "<!-- from the tables: begin -->\n"
+END = "<!-- from the tables: end -->\n"
+TITLES = {
+    Protocol.CHAT: "Chat Completions",
+    Protocol.RESPONSES: "Responses",
+    Protocol.MESSAGES: "Messages",
+    Protocol.GEMINI: "Gemini",
+}
+#: Fields of the neutral request, where their name alone does not say it.
+NOUNS = {
+    "turns": "conversation",
+    "choice": "choice of tools",
+    "serial": "one call at a time",
+    "limit_tokens": "output limit",
+    "schema": "JSON by a schema",
+    "json": "JSON without a schema",
+    "tier": "service tier",
+    "user": "end user",
+    "choices": "several answers",
+}
+
+
+def render() -> str:
+    """Everything between the markers."""
+    sections = [_client(client) for client in Protocol]
+    sections += [_channel(channel) for channel in Protocol]
+    return "\n".join([*sections, _contents()])
+
+
+def split(page: str) -> tuple[str, str, str]:
+    """What stands before, between and behind the markers."""
+    before, _, rest = page.partition(BEGIN)
+    between, _, behind = rest.partition(END)
+    return before, between, behind
+
+
+def _client(client: Protocol) -> str:
+    channels = [channel for channel in Protocol if channel is not client]
+    lines = [f"## Parameters of a {TITLES[client]} client", "", *_head("parameter", *map(TITLES.get, channels), "note")]
+    for param, row in CLIENT[client].items():
+        cells = [_cell(_composed(row, channel)) for channel in channels]
+        lines.append(_line(f"`{param}`", *cells, row.why))
+    return "\n".join([*lines, ""])
+
+
+def _channel(channel: Protocol) -> str:
+    lines = [f"## On a {TITLES[channel]} channel", ""]
+    lines += list(_notes(channel))
+    return "\n".join([*lines, ""])
+
+
+def _notes(channel: Protocol) -> Iterator[str]:
+    for field, row in CHANNEL[channel].items():
+        if row.why:
+            yield f"* {NOUNS.get(field, field.replace('_', ' '))}: {_cell(row)}; {row.why}."
+
+
+def _contents() -> str:
+    lines = ["## Content", "", *_head("content", *(f"on {TITLES[channel]}" for channel in Protocol))]
+    for kind, rows in CONTENT.items():
+        lines.append(_line(kind, *(_told(rows[channel]) for channel in Protocol)))
+    return "\n".join([*lines, ""])
+
+
+def _composed(row: Row, channel: Protocol) -> Row:
+    return CHANNEL[channel][row.name] if row.fate is Fate.CARRIED else row
+
+
+def _cell(row: Row) -> str:
+    if row.fate is Fate.CARRIED:
+        return f"`{row.name}`" if row.name else "carried"
+    return "dropped" if row.fate is Fate.DROPPED else "**400**"
+
+
+def _told(row: Row) -> str:
+    return ": ".join(each for each in (_cell(row), row.why) if each)
+
+
+def _head(*cells: object) -> list[str]:
+    return [_line(*cells), "|" + "---|" * len(cells)]
+
+
+def _line(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    before, _, behind = split(PAGE.read_text(encoding="utf-8"))
+    PAGE.write_text(before + BEGIN + render() + END + behind, encoding="utf-8")
