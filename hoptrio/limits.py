@@ -124,8 +124,11 @@ FAILURES_IN_A_ROW = 3
 #: A cool-down; it doubles from the one to the other while trials fail. A channel is doubted for the shortest.
 COOLDOWN_MIN_S = 5.0
 COOLDOWN_MAX_S = 300.0
-#: A provider's Retry-After is honoured this far; a quota of the day is asked about again after an hour.
-COOLDOWN_ASKED_MAX_S = 3600.0
+#: A provider's Retry-After is honoured this far. One request of one caller may bring it about (a prompt beyond a limit
+#: per minute), and it closes the channel for everybody; a quota of the day is asked about again.
+COOLDOWN_ASKED_MAX_S = 600.0
+#: A closed channel whose provider refused so often (429, 401) in `COOLDOWN_MIN_S` is not asked for want of others.
+LAST_RESORTS_MAX = 20
 #: The stream that tries a channel is heard of by then, or another may try: the process may have died.
 TRIAL_S = 60.0
 #: Trouble that nobody has touched for so long is forgotten.

@@ -7,10 +7,12 @@ what the board cannot do; a change that is lost is made by the next failure.
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 
+from hoptrio import limits
 from hoptrio.admission.board import Board
 from hoptrio.admission.health import FAULTS, Event, Fault, Standing, Trouble, happened, standing
 
@@ -54,6 +56,8 @@ class Breakers:
     def __init__(self, board: Board | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self._board = board or Board()
         self._now = now
+        #: (channel, model) -> when its provider said no, of late.
+        self._refusals: dict[tuple[str, str], deque[float]] = {}
 
     def condition(self, channel: str, model: str) -> Condition:
         """How it stands now."""
@@ -62,6 +66,12 @@ class Breakers:
         now_s = self._now()
         found = (_condition(self._board.get(channel, part), now_s) for part in (model, _WHOLE))
         return max(found, key=lambda each: (each.told_s, each.standing.value, each.wait_s))
+
+    def is_last_resort(self, channel: str, model: str) -> bool:
+        """A stream may be sent there if nobody else can be asked; not where that was tried, and refused, too often."""
+        refusals = self._refusals.get((channel, model)) or deque()
+        spent = len(refusals) == limits.LAST_RESORTS_MAX and self._now() - refusals[0] < limits.COOLDOWN_MIN_S
+        return self.condition(channel, model).last_resort and not spent
 
     def claim(self, channel: str, model: str) -> bool:
         """A stream is about to be sent there. False: it must not be, or another one tries it already."""
@@ -86,6 +96,8 @@ class Breakers:
 
     def failed(self, channel: str, model: str, fault: Fault, retry_after_s: float = 0.0) -> None:
         """It failed in a way that speaks of the channel."""
+        if FAULTS[fault].closes_at == 1:
+            self._refusals.setdefault((channel, model), deque(maxlen=limits.LAST_RESORTS_MAX)).append(self._now())
         whole = FAULTS[fault].whole_channel
         failed, other = (_WHOLE, model) if whole else (model, _WHOLE)
         with self._board.locked() as alone:
@@ -98,6 +110,7 @@ class Breakers:
         with self._board.locked() as alone:
             if alone:
                 self._board.wipe()
+        self._refusals.clear()
 
     def _change(self, channel: str, *events: tuple[str, Event]) -> None:
         if self._board.clean or all(self._board.get(channel, part) is None for part, _ in events):

@@ -16,7 +16,7 @@ users of a `Trouble` share.
 
 A closed channel is still the last resort where nobody else can be asked, unless its provider itself said how long to
 wait (`Trouble.asked_until_s`): a refusal would help nobody, and whoever could provoke failures could close a model's
-only channel for everybody.
+only channel for everybody. One that said no is asked so only now and then (`limits.LAST_RESORTS_MAX`).
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Router:
         """The channels that nothing but their health speaks against."""
         closed = [catalogue.channels[each.channel] for each in excluded if each.why in (Why.COOLING, Why.TRIED)]
         free = [channel for channel in closed if not self.load.full(channel)]
-        return [each for each in free if self.breakers.condition(each.name, want.model).last_resort]
+        return [each for each in free if self.breakers.is_last_resort(each.name, want.model)]
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)

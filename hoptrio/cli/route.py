@@ -122,6 +122,8 @@ def _answer(invocation: Invocation, router: Router, model: str, protocol: Protoc
 def _refused(model: str, protocol: Protocol, key: ApiKey | None, contract: Contract) -> str | None:
     if protocol not in contract.protocols:
         return f"the contract {contract.name} does not offer {protocol}"
+    if key is not None and (key.revoked or key.expired or key.account.disabled):
+        return "this key is revoked, has expired, or its account is disabled"
     if key is not None and key.models and model not in key.models:
         return "this key may not use the model"
     return None

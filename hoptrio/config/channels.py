@@ -88,6 +88,8 @@ def _check_offers(key: Key, table: ChannelTable, models: Mapping[str, ModelTable
 
 def _check_route(key: Key, table: ChannelTable, report: Report) -> None:
     for field in ("accounts", "keys"):
+        if field in table.model_fields_set and not getattr(table, field):
+            report.error((*key, field), "is empty: name who may use the channel, or leave it out, and all may")
         if getattr(table, field) and table.route != "dedicated" and not report.knows((*key, "route")):
             report.error((*key, field), 'only a channel with route = "dedicated" is restricted to some')
 

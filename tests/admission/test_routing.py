@@ -163,6 +163,15 @@ def test_closed_channels_are_the_last_resort_unless_their_provider_said_how_long
     assert (only.last_resort, names(only), only.excluded[0].wait_s) == (False, [], 30)
 
 
+def test_a_provider_that_said_no_is_asked_for_want_of_others_only_now_and_then():
+    finder, channels = router(), catalogue(channel("a"))
+    for _ in range(limits.LAST_RESORTS_MAX):
+        assert names(finder.route(channels, WANT)) == ["a"]
+        finder.breakers.failed("a", "m", Fault.RATE_LIMITED)
+    refused = refusal(finder.route(channels, WANT), "m")
+    assert (refused.retryable, refused.retry_after_s) == (True, 5)
+
+
 # -- a further attempt -------------------------------------------------------------------------------------------------
 
 
