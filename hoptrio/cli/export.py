@@ -74,6 +74,12 @@ def _opened(file: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
+    file = file.resolve()
+    if file.exists() and not file.is_file():
+        # A pipe or a device is written to; taking its place would take it away.
+        with file.open("w", encoding="utf-8", newline="") as target:
+            yield target
+        return
     partial = file.with_name(f"{file.name}.partial")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

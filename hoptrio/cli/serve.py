@@ -108,9 +108,18 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 @click.option("--config-fd", type=int, required=True)
 @click.option("--ready-fd", type=int, required=True)
 @click.option("--life-fd", type=int, required=True)
+@click.option("--patient", is_flag=True)
 @click.option("--health-fd", type=int, required=True)
 @click.pass_obj
-def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, life_fd: int, health_fd: int) -> None:
+def worker(
+    invocation: Invocation,
+    sockets: str,
+    config_fd: int,
+    ready_fd: int,
+    life_fd: int,
+    health_fd: int,
+    patient: bool,
+) -> None:
     """Serve on inherited sockets; `hoptrio serve` starts this."""
     import trio
 
@@ -132,7 +141,7 @@ def worker(invocation: Invocation, sockets: str, config_fd: int, ready_fd: int, 
         watch(life_fd)
         async with trio.open_nursery() as nursery:
             listening = inherit(map(int, sockets.split(",")))
-            await nursery.start(partial(serve_gateway, config, sockets=listening, breakers=breakers))
+            await nursery.start(partial(serve_gateway, config, sockets=listening, breakers=breakers, patient=patient))
             os.write(ready_fd, b"+")
             os.close(ready_fd)
 

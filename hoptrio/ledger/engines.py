@@ -17,8 +17,9 @@ __all__ = ["migrate_store", "open_store"]
 _POSTGRES = ("postgresql://", "postgres://")
 
 
-def open_store(url: str, now_ms: Callable[[], int]) -> Store:
-    """The store at `url`; an SQLite file is created and migrated, a PostgreSQL database must have been.
+def open_store(url: str, now_ms: Callable[[], int], *, patient: bool = False) -> Store:
+    """The store at `url`; an SQLite file is created and migrated, a PostgreSQL database must have been. If `patient`,
+    the database need not be there yet.
 
     `now_ms` is SQLite's clock; PostgreSQL has one of its own. Raises StoreUnavailable; ValueError for a URL that is not
     understood.
@@ -26,7 +27,7 @@ def open_store(url: str, now_ms: Callable[[], int]) -> Store:
     if url.startswith(_POSTGRES):
         from hoptrio.ledger.postgres import PostgresStore
 
-        return PostgresStore(url)
+        return PostgresStore(url, patient=patient)
     return SqliteStore(_sqlite_path(url), now_ms)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
@@ -76,26 +77,33 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def open_ledger(
-    url: str, *, owner: str | None = None, journal: Path | str | None = None, now_ms: Callable[[], int] = wall_ms
+    url: str,
+    *,
+    owner: str | None = None,
+    journal: Path | str | None = None,
+    patient: bool = False,
+    now_ms: Callable[[], int] = wall_ms,
 ) -> AsyncIterator[Ledger]:
     """Open the ledger at `url`: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, created if there is none, or
     ``postgresql://user@host/database``, which `migrate` has prepared; its own clock then decides, and not `now_ms`.
 
     `owner` names the process that will place holds (`owner.this_process`); its lease begins here. None for one that
     places none. With a `journal`, the directory of this machine's, settlements are confirmed by the owner's file there
-    (`journal_writer`); a ledger without an owner has none and reads those of others. On leaving, everything queued is
+    (`journal_writer`); a ledger without an owner has none and reads those of others. A `patient` one opens while its
+    database is away, and says so whenever it is asked. On leaving, everything queued is
     applied first; what the store refuses is given up after `limits.SETTLE_S`, and a disk that hangs after
     `limits.LEDGER_CLOSE_S`.
 
     Raises ValueError for a URL that is not understood, LedgerUnavailable if it cannot be opened.
     """
     try:
-        store = await trio.to_thread.run_sync(open_store, url, now_ms)
+        store = await trio.to_thread.run_sync(partial(open_store, url, now_ms, patient=patient))
     except StoreUnavailable as error:
         raise LedgerUnavailable(str(error)) from error
     ledger = await _on_disk(store, owner, journal, now_ms)
     try:
-        await ledger.renew()
+        if not patient:
+            await ledger.renew()
         yield ledger
     finally:
         with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):

@@ -74,8 +74,9 @@ class PostgresStore:
     inline = False
     reads_inline = False
 
-    def __init__(self, url: str) -> None:
-        """Connect and look at the schema; it must be this version's (`postgres_schema.migrate` makes it so).
+    def __init__(self, url: str, *, patient: bool = False) -> None:
+        """Connect and look at the schema; it must be this version's (`postgres_schema.migrate` makes it so). A
+        `patient` one does that when it is first asked for something.
 
         Raises StoreUnavailable; ValueError for a URL that is none.
         """
@@ -86,8 +87,10 @@ class PostgresStore:
         self._in_doubt: str | None = None
         self._idle: deque[Session] = deque()
         self._closed = False
-        with self._session() as session:
-            check(session)
+        self._checked = False
+        if not patient:
+            with self._session():
+                pass
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
@@ -112,7 +115,7 @@ class PostgresStore:
 
     def _writer(self) -> Session:
         if self._writing is None or self._writing.closed:
-            self._writing = connect(self._dsn)
+            self._writing = self._connect(self._dsn)
             self._writing.answer_s = limits.POSTGRES_ANSWER_S
         if self._in_doubt is not None:
             with reading(self._writing) as session:
@@ -120,6 +123,14 @@ class PostgresStore:
                     raise StoreUnavailable("a commit is still under way", busy=True)
             self._in_doubt = None
         return self._writing
+
+    def _connect(self, dsn: str) -> Session:
+        session = connect(dsn)
+        if not self._checked:
+            with reading(session):
+                check(session)
+            self._checked = True
+        return session
 
     def _drop(self, in_doubt: str | None) -> None:
         assert self._writing is not None
@@ -132,7 +143,7 @@ class PostgresStore:
     @contextmanager
     def _session(self, *, scan: bool = False) -> Iterator[Session]:
         """A session to read with, kept for the next one unless it failed."""
-        session = self._kept() or connect(self._reading_dsn)
+        session = self._kept() or self._connect(self._reading_dsn)
         session.answer_s = limits.POSTGRES_SCAN_S if scan else limits.POSTGRES_ANSWER_S
         with reading(session):
             yield session

@@ -28,6 +28,7 @@ from hoptrio.ledger.operations import (
     CreateKey,
     Move,
     Operation,
+    Ping,
     Release,
     RevokeKey,
     SetDisabled,
@@ -207,6 +208,7 @@ class Batch(Rows):
         super().__init__()
         self._session = session
         self._wanted = _wanted(operations)
+        self._proves = any(isinstance(each, Ping) for each in operations)
         self.now_ms = 0
         #: The transaction's id, by which its fate can be asked for later; None = nothing is locked, nor will be placed.
         self.id: str | None = None
@@ -219,6 +221,9 @@ class Batch(Rows):
         found: dict[str, list[Any]] = {}
         with self._session.pipeline():
             self._session.execute("BEGIN")
+            if self._proves:
+                # What a hold and its settlement need: a ping must not pass where these wait for somebody's table lock.
+                self._session.execute("LOCK TABLE accounts, holds, entries, requests IN ROW EXCLUSIVE MODE")
             cursors = {sql: self._session.execute(sql, wanted) for sql, needs in _READS if any(map(wanted.get, needs))}
             now = self._session.execute(_NOW)
             found = {sql: cursor.fetchall() for sql, cursor in cursors.items()}

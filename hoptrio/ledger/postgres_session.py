@@ -10,6 +10,7 @@ import logging
 import select
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -31,7 +32,7 @@ _BUSY = {"55P03", "40P01", "40001", "57014"}
 _RACES = {"accounts_one_name", "api_keys_one_secret"}
 #: SQLSTATEs, or their first two letters, that speak of the server and not of the statement: connections, resources and
 #: disks, what an operator does, the system, damage, and what this user may not.
-_UNAVAILABLE = ("08", "53", "57", "58", "XX", "28", "25006", "25P03", "3D000", "42501")
+_UNAVAILABLE = ("08", "53", "57", "58", "XX", "28", "25006", "25P03", "3D000", "3F000", "42501")
 
 
 # Whatever it warns of is raised, too, and told by who catches it.
@@ -73,6 +74,9 @@ def conninfo(url: str, *, statement_s: float, by_index: bool = False) -> str:
 
     Raises ValueError, without any part of the URL: it may hold a password.
     """
+    if urlsplit(url).netloc.count("@") > 1:
+        # What libpq takes for the host would be part of the password, and would be told.
+        raise ValueError("in the ledger's url, an @ in the password is written %40")
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:

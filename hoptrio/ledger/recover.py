@@ -16,19 +16,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 import trio
 
 from hoptrio import limits
 from hoptrio.contract import Reason
-from hoptrio.errors import LedgerUnavailable
+from hoptrio.errors import HoptrioError, LedgerUnavailable
 from hoptrio.ledger.operations import Release
-from hoptrio.ledger.owner import Fate, fate
+from hoptrio.ledger.owner import Fate, fate, same_journal
 
 if TYPE_CHECKING:
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import OwnerRow
 
 __all__ = ["Sweep", "recover"]
+
+log = structlog.get_logger("hoptrio.ledger")
 
 
 async def recover(ledger: Ledger) -> int:
@@ -63,7 +66,7 @@ class Sweep:
             self._seen = {owner.id: self._watch(owner) for owner in owners}
             dead = [owner.id for owner in owners if owner.open_holds and self._is_dead(owner)]
             settling = await self._ledger.adopt()
-            return sum([await self._release(owner) for owner in dead if owner not in settling])
+            return sum([await self._try_release(owner) for owner in dead if owner not in settling])
         except LedgerUnavailable:
             self._seen.clear()
             # Soon: others that could be reached meanwhile may be counting.
@@ -78,8 +81,20 @@ class Sweep:
         if owner.id == self._ledger.owner:
             return False
         known = fate(owner.id)
+        # Of a process with another journal nobody here knows what it had settled: its next start has a lease to tell.
+        proven = known is Fate.DEAD and same_journal(owner.id, self._ledger.owner)
         stood_still = trio.current_time() - self._seen[owner.id][1] >= limits.LEASE_S
-        return known is Fate.DEAD or (known is Fate.UNKNOWN and stood_still)
+        return proven or (known is not Fate.ALIVE and stood_still)
+
+    async def _try_release(self, owner: str) -> int:
+        """A hold that the ledger cannot resolve is for the operator to look into (`ledger audit`); the others go on."""
+        try:
+            return await self._release(owner)
+        except LedgerUnavailable:
+            raise
+        except HoptrioError as error:
+            log.error("orphaned holds are not released", owner=owner, error=error.code, cause=repr(error.__cause__))
+            return 0
 
     async def _release(self, owner: str) -> int:
         holds = await self._ledger.open_holds(owner)

@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+import structlog
 import trio
 
 from hoptrio import limits
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["Batcher", "InlineWriter", "ThreadWriter", "Ticket", "Writer"]
+
+
+log = structlog.get_logger("hoptrio.ledger")
 
 
 class Ticket:
@@ -81,7 +85,9 @@ class Batcher:
                 return answered
         self.retry_s = 0.0
         # A full disk still lets a transaction through that writes nothing.
-        self.reachable |= written
+        if written and not self.reachable:
+            self.reachable = True
+            log.info("the ledger can be written again", kept=len(self._kept))
         return answered
 
     def _apply(self, batch: list[Ticket], answered: list[Ticket]) -> None:
@@ -114,7 +120,9 @@ class Batcher:
         After a commit that may have happened everything is owed, since only its repetition tells: all operations but
         holds may be repeated. A hold's caller must not wait for that, so its hold is made void instead.
         """
-        self.reachable = False
+        if self.reachable:
+            self.reachable = False
+            log.warning("the ledger cannot be written", error=str(error))
         self.retry_s = min(max(2 * self.retry_s, limits.LEDGER_RETRY_MIN_S), limits.LEDGER_RETRY_MAX_S)
         for ticket in batch:
             is_hold = isinstance(ticket.operation, Hold)

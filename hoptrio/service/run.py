@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -26,6 +27,7 @@ from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
 from hoptrio.contract import PRESETS, Reason
 from hoptrio.downstream.listener import Listener
+from hoptrio.errors import LedgerUnavailable
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import open_ledger
@@ -61,12 +63,14 @@ async def serve(
     reload: Callable[[], Config] | None = None,
     breakers: Breakers | None = None,
     sockets: Sequence[socket.socket] = (),
+    patient: bool = False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
     `breakers` is the health of channels, if other processes share it. With `sockets`, which listen already, it is a
     worker of a supervisor: `RETIRE` and `HURRY` are for those.
+    A `patient` one starts while its ledger is away.
     """
     steady_heap()
     _load_tokenizer(config)
@@ -75,7 +79,12 @@ async def serve(
         orders = _Orders(signals, worker=bool(sockets))
         async with (
             trio.open_nursery() as listening,
-            open_ledger(config.ledger.url, owner=this_process(), journal=config.ledger.journal or None) as ledger,
+            open_ledger(
+                config.ledger.url,
+                owner=this_process(config.ledger.journal),
+                journal=config.ledger.journal or None,
+                patient=patient,
+            ) as ledger,
             Upstream() as upstream,
             trio.open_nursery() as services,
         ):
@@ -95,7 +104,8 @@ async def serve(
             )
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
-            await gateway.certificates.refresh()
+            with suppress(LedgerUnavailable):
+                await gateway.certificates.refresh()
             services.start_soon(prober.run)
             async with trio.open_nursery() as connections:
                 handler = Handler(gateway)

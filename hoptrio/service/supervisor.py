@@ -215,7 +215,12 @@ class Supervisor:
                 **{option: str(number) for option, number in self._inherited.items()},
             }
             process = subprocess.Popen(
-                [*self._command, *(word for option in numbers.items() for word in option)],
+                # One that takes another's place serves while the ledger is away: it has the port, and answers 503.
+                [
+                    *self._command,
+                    *(word for option in numbers.items() for word in option),
+                    *(["--patient"] if self._announced else []),
+                ],
                 pass_fds=[*sockets, config.fileno(), write, lifeline, *self._inherited.values()],
             )
         log.info("worker started", pid=process.pid)

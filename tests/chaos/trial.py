@@ -33,7 +33,7 @@ SETTLED_S = 40.0
 QUIET_S = 25.0
 #: Streams before the memory counts as warmed up: caches, pools and the allocator's arenas have grown by then.
 WARM_UP_SHARE = 5
-_TERMINAL_ENDS = {("captured", None), ("released", "no_evidence")}
+_TERMINAL_ENDS = {("captured", None), ("captured", "no_evidence"), ("released", "no_evidence")}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hoptrio import limits
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import HoldState
+from hoptrio.ledger.operations import Release
 from hoptrio.ledger.owner import Fate, fate, this_process
 from hoptrio.ledger.recover import Sweep, recover
 from hoptrio.ledger.store import StoreUnavailable
@@ -158,6 +159,43 @@ async def test_an_owner_that_this_machine_knows_to_be_dead_is_resolved_at_once(e
         assert await recover(ledger) == 0
 
 
+async def test_of_an_owner_with_another_journal_nobody_here_knows_what_it_had_settled(make, autojump_clock):
+    """Its next start has a lease to apply its journal; those who share the journal know at once."""
+    store = MemoryStore()
+    theirs = _dead_process(journal="theirs")
+    [hold] = await left_by(memory_ledger(store, owner=theirs), make)
+    async with memory_ledger(store, owner=this_process("ours")) as ledger:
+        sweep = Sweep(ledger)
+        assert await sweep.once() == 0
+        await trio.sleep(limits.LEASE_S)
+        assert await sweep.once() == 1
+    [hold] = await left_by(memory_ledger(store, owner=theirs), make)
+    async with memory_ledger(store, owner=this_process("theirs")) as ledger:
+        assert await recover(ledger) == 1
+        assert (await ledger.hold(hold.id)).reason == "orphaned"
+
+
+async def test_a_hold_that_cannot_be_released_keeps_nobody_from_the_others(make, autojump_clock):
+    """A row that somebody damaged behind the ledger's back."""
+    store = MemoryStore()
+    await left_by(memory_ledger(store, owner="damaged"), make)
+    [hold] = await left_by(memory_ledger(store, owner="dead"), make)
+    apply = store.apply
+
+    def refusing(operations):
+        if any(isinstance(each, Release) and store.hold(each.hold_id).owner == "damaged" for each in operations):
+            raise ValueError("the row breaks a rule")
+        return apply(operations)
+
+    store.apply = refusing
+    async with memory_ledger(store, owner="gateway") as ledger:
+        sweep = Sweep(ledger)
+        await sweep.once()
+        await trio.sleep(limits.LEASE_S)
+        assert await sweep.once() == 1
+        assert (await ledger.hold(hold.id)).reason == "orphaned"
+
+
 async def test_more_orphans_than_one_commit_takes_are_all_released(engine, make, monkeypatch):
     monkeypatch.setattr(limits, "COMMIT_OPS_MAX", 4)
     await left_by(engine.open(_dead_process()), make, 10)
@@ -166,8 +204,8 @@ async def test_more_orphans_than_one_commit_takes_are_all_released(engine, make,
         assert (await ledger.account("acme")).held_nanos == 0
 
 
-def _dead_process() -> str:
-    command = "from hoptrio.ledger.owner import this_process; print(this_process())"
+def _dead_process(journal: str = "") -> str:
+    command = f"from hoptrio.ledger.owner import this_process; print(this_process({journal!r}))"
     return subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout.strip()
 
 

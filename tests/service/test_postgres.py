@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 
+import psutil
 import pytest
 import trio
 
 from hoptrio.ledger.ledger import migrate
 from hoptrio.ledger.schema import versions
-from tests.support.postgres import empty_ledger, fresh_database
+from tests.support.postgres import Server, empty_ledger, fresh_database
 from tests.support.running import simulator
 from tests.support.serving import serving
 
@@ -88,3 +89,65 @@ def test_nothing_but_migrate_touches_a_schema(tmp_path, unprepared):
 
 async def test_migrate_is_what_both_engines_have(tmp_path, unprepared):
     assert await migrate(f"sqlite:///{tmp_path}/ledger.db") == await migrate(unprepared.url) == LATEST
+
+
+@pytest.fixture
+def mortal():
+    """A server that may be killed."""
+    server = Server()
+    yield server
+    server.close()
+
+
+async def readiness(gateway):
+    """The status of ``/readyz`` and what it says of the ledger; each answer within two seconds."""
+    with trio.fail_after(2):
+        async with gateway.client() as client:
+            await client.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+            answer = await client.read()
+    return answer.status, answer.json["ledger"]
+
+
+async def eventually(gateway, status):
+    with trio.fail_after(30):
+        while (found := (await readiness(gateway)))[0] != status:  # noqa: ASYNC110 - another process is asked
+            await trio.sleep(0.1)
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_workers_that_die_while_the_database_is_away_are_replaced_and_refuse(tmp_path, mortal):
+    """The supervisor keeps the port open: without them, whoever connects would wait for ever."""
+    database = mortal.ledger()
+
+    async def outage(gateway):
+        workers = psutil.Process(gateway.pid).children()
+        mortal.kill()
+        for worker in workers:
+            worker.kill()
+        assert await eventually(gateway, 503) == (503, "unreachable")
+        async with gateway.client() as client:
+            await client.send(gateway.request("/v1/chat/completions", {"model": "m", "messages": []}))
+            refused = await client.read()
+        assert (refused.status, refused.json["error"]["code"]) == (503, "ledger_unavailable")
+        mortal.restart()
+        assert await eventually(gateway, 200) == (200, "ok")
+
+    with simulator() as url, serving(tmp_path, TABLES.format(url=url), url=database.url, workers=2) as gateway:
+        trio.run(outage, gateway)
+
+
+@pytest.mark.parametrize("table", ["accounts", "holds", "entries", "requests"])
+def test_a_table_that_somebody_locks_is_no_ledger(tmp_path, table):
+    database = empty_ledger()
+
+    async def locked(gateway):
+        assert await readiness(gateway) == (200, "ok")
+        with database.connect() as session, session.transaction():
+            session.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+            for _ in range(3):
+                assert await readiness(gateway) == (503, "unreachable")
+        assert await eventually(gateway, 200) == (200, "ok")
+
+    with simulator() as url, serving(tmp_path, TABLES.format(url=url), url=database.url) as gateway:
+        trio.run(locked, gateway)

@@ -39,7 +39,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6])
+@pytest.mark.parametrize("seed", [5, 6, 7])
 def test_every_invariant_holds(seed):
     summary = run(seed, 500)
     assert summary.streams == 500
@@ -49,7 +49,7 @@ def test_every_invariant_holds(seed):
 
 @pytest.mark.timeout(180)
 def test_three_worlds_meet_every_kind_of_fault_and_look_at_every_invariant():
-    added = total([run(seed, 500) for seed in (2, 3, 7)])
+    added = total([run(seed, 500) for seed in (2, 4, 11)])
     assert [kind for kind in FAULTS if not any(name.startswith(kind) for name in added.faults)] == []
     assert added.checks.keys() == checks.NAMES
     assert {outcome.partition(":")[0] for outcome in added.settlements} == {"captured", "released", "released late"}
