@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from hoptrio.contract import PRESETS
-from tests.support.harness import BODIES, CHAT_SILENT, gateway, settings
+from tests.support.harness import BODIES, CHAT_SILENT, channels, gateway, settings
 from tests.support.provider import END, Cut, Hang, Pause, chunk, plain, sse
 from tests.support.streams import CHAT, GEMINI, MESSAGES, RESPONSES, SAMPLES, data
 
@@ -517,6 +517,23 @@ async def test_row_event_too_large(autojump_clock):
         record = await world.record(response)
     assert (record.state, record.reason) == ("released", "event_too_large")
     assert not response.clean
+
+
+@each_contract
+async def test_row_unconvertible_once_text_was_told(contract, autojump_clock):
+    """Sound for a Messages client on a Gemini channel."""
+    sound = {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}
+    chunk = data({"candidates": [{"content": {"role": "model", "parts": [sound]}, "index": 0}]})
+    script = sse(GEMINI.answer[0], chunk, *GEMINI.terminal)
+    async with gateway(script, config=channels("a", protocols=["gemini"]), contract=contract) as world:
+        response = await world.call("messages")
+        record = await world.record(response)
+        assert (await world.ledger.audit()).open_holds == 0
+    assert (record.state, record.reason, record.charge_nanos) == ("released", "unconvertible", 0)
+    assert (response.status, response.clean) == (200, PRESETS[contract].failure == "event")
+    last = json.loads(response.data[-1])
+    assert (last["type"] == "error") == (PRESETS[contract].failure != "truncate")
+    assert not any(json.loads(each)["type"] == "message_stop" for each in response.data)
 
 
 async def test_row_shutdown(autojump_clock):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hoptrio.ledger.model import Probed
 from hoptrio.protocols import convert
 from hoptrio.protocols.convert.carrier import Carried, pack
 from hoptrio.protocols.events import Protocol
@@ -302,7 +303,7 @@ async def test_output_without_its_end_is_charged_by_the_channels_own_reports_or_
 @pytest.mark.parametrize("interrupted", ["charge", "release"])
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_answer_that_the_client_cannot_be_told_is_released(stream, interrupted, autojump_clock):
-    """A picture has no place in Chat."""
+    """Messages has no place for sound."""
     part = {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}
     chunk = {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
     done = json.loads(SAMPLES["gemini"].terminal[0][6:])
@@ -319,9 +320,9 @@ async def test_an_answer_that_the_client_cannot_be_told_is_released(stream, inte
         assert (await world.ledger.audit()).ok
     assert (record.state, record.reason, record.charge_nanos) == ("released", "unconvertible", 0)
     if stream:
-        assert (response.status, response.clean) in ((200, False), (502, True))
+        assert (response.status, response.clean, error_of("messages", response)) == (200, False, "api_error")
     else:
-        assert response.status == 502
+        assert (response.status, response.json["error"]["type"]) == (502, "api_error")
 
 
 # -- while it waits ---------------------------------------------------------------------------------------------------
@@ -451,8 +452,6 @@ async def test_a_channel_is_certified_for_its_own_protocol(autojump_clock):
 
 
 async def test_what_is_odd_about_a_converted_stream_is_held_against_the_channels_own_protocol(autojump_clock):
-    from hoptrio.ledger.model import Probed
-
     sample = SAMPLES["messages"]
     silent = [event.replace(b'"output_tokens":7', b'"output_tokens":-1') for event in sample.events]
     async with gateway(config=on("messages"), hosts={"a": [sse(*silent)]}) as world:
