@@ -17,7 +17,7 @@ from hoptrio.ledger.recover import recover
 #: Runs streams until it is killed, and prints what is confirmed. With "away" the store is gone once it has 20 holds,
 #: so that all it settles stays in the journal.
 GATEWAY = """
-import itertools, sys, trio
+import itertools, structlog, sys, trio
 from hoptrio import limits
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.model import Hold, RequestRecord, Resolution
@@ -65,6 +65,7 @@ async def main(url, folder, secret, way):
             nursery.start_soon(stream, ledger, key, numbers, door)
         await trio.sleep_forever()
 
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 trio.run(main, *sys.argv[1:])
 """
 

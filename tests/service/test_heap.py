@@ -42,6 +42,7 @@ from hoptrio.protocols.events import Call, Framing, Protocol
 from hoptrio.protocols.registry import RULES
 from hoptrio.service.heap import steady_heap
 from hoptrio.stream.pump import BodyPump
+from hoptrio.stream.reading import Native
 from hoptrio.upstream.answer import BodyEnd
 
 class Answer:
@@ -57,7 +58,7 @@ def resident():
 
 steady_heap()
 call = Call(protocol=Protocol.CHAT, model="m", stream=False, framing=Framing.JSON, body={})
-pump = BodyPump(RULES[Protocol.CHAT], call, produced=None, note=lambda event: None)
+pump = BodyPump(Native(RULES[Protocol.CHAT], call, hide_usage=False), produced=None, note=lambda event: None)
 before = resident()
 ended = trio.run(pump.run, Answer(), b"{")
 assert len(ended.tail) == 399 * 65_000 + 1
