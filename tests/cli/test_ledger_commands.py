@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -236,6 +237,24 @@ def test_an_export_is_of_the_time_from_until_before(call, stream):
     created_at = call("request", "show", "req_1")[1]["created_at"]
     assert ids("2026-11-30", "2026-12-02") == ids(created_at, "2026-12-02") == ["req_1"]
     assert ids("2026-11-01", created_at) == ids("2026-12-02", "2027-01-01") == []
+
+
+def test_an_export_to_a_link_is_written_where_it_leads(call, stream, folder):
+    (folder / "link.json").symlink_to("there.json")
+    call("ledger", "export", "link.json")
+    assert (folder / "link.json").is_symlink()
+    assert [row["kind"] for row in json.loads((folder / "there.json").read_text())] == ["deposit", "capture"]
+
+
+def test_an_export_to_a_pipe_goes_through_it(call, stream, folder):
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDWR)
+    try:
+        call("ledger", "export", "pipe")
+        assert [row["kind"] for row in json.loads(os.read(reader, 65_536))] == ["deposit", "capture"]
+        assert (folder / "pipe").is_fifo()
+    finally:
+        os.close(reader)
 
 
 def test_an_export_goes_through_pages(call, monkeypatch):

@@ -136,6 +136,16 @@ def test_a_keys_own_contract_account_and_models(route, key):
     assert refused["refused"] == "this key may not use the model"
 
 
+def test_a_key_that_is_revoked_goes_nowhere(route, key, tmp_path):
+    async def revoke():
+        async with open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}") as ledger:
+            await ledger.revoke_key(key)
+
+    trio.run(revoke)
+    [answer] = route("m", "--key", key, "--protocol", "chat")["routes"]
+    assert (answer["asked"], answer["refused"]) == ([], "this key is revoked, has expired, or its account is disabled")
+
+
 def test_a_contract_that_does_not_offer_the_protocol(route):
     [answer] = route("m", "--protocol", "gemini", "--contract", "hopbase")["routes"]
     assert answer["refused"] == "the contract hopbase does not offer gemini"

@@ -244,6 +244,8 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("channels", "c", "models"), [{"name": "m"}], "is missing"),
     (("channels", "c", "route"), "private", "'shared' or 'dedicated'"),
     (("channels", "c", "accounts"), ["a"], 'only a channel with route = "dedicated"'),
+    (("channels", "c", "accounts"), [], "is empty: name who may use the channel"),
+    (("channels", "c", "keys"), [], "is empty: name who may use the channel"),
     (("channels", "c", "weight"), 0, "greater than or equal to 1"),
     (("channels", "c", "auth"), "basic", "'bearer', 'x-api-key'"),
     (("channels", "c", "headers"), {"a b": "x"}, "not a header name"),

@@ -361,6 +361,16 @@ async def test_no_server_is_told_in_one_line_without_the_password(tmp_path):
         async with open_ledger("postgresql://u:hush%zz@h/db"):
             pass
     assert "hush" not in str(wrong.value)
+    with pytest.raises(ValueError, match="%40") as wrong:
+        async with open_ledger("postgresql://u:pa@hush-1:x@127.0.0.1:1/db"):
+            pass
+    assert "hush" not in str(wrong.value)
+
+
+async def test_a_schema_that_is_not_there_is_told(unprepared):
+    url = f"{unprepared.url}{'&' if '?' in unprepared.url else '?'}options=-csearch_path%3Dnowhere"
+    with pytest.raises(LedgerUnavailable, match="no schema has been selected"):
+        await migrate(url)
 
 
 async def test_a_backend_that_is_ended_in_mid_transaction_costs_a_hold_and_no_settlement(ledger, key, make, database):

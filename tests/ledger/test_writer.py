@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import structlog
 import trio
 import trio.testing
 
@@ -98,11 +99,13 @@ def test_behind_a_short_lock_everything_waits():
 
 def test_only_a_write_proves_that_the_store_can_be_written_again():
     batcher = Batcher(FakeStore(BUSY))
-    batcher.commit(tickets(Ping(), Release("hold_that_never_was", "not_dispatched")))
-    batcher.commit([])
-    assert not batcher.reachable
-    batcher.commit(tickets(1))
+    with structlog.testing.capture_logs() as logs:
+        batcher.commit(tickets(Ping(), Release("hold_that_never_was", "not_dispatched")))
+        batcher.commit([])
+        assert not batcher.reachable
+        batcher.commit(tickets(1))
     assert batcher.reachable
+    assert [line["event"] for line in logs] == ["the ledger cannot be written", "the ledger can be written again"]
 
 
 def test_the_pause_between_attempts_doubles_up_to_its_bound():
