@@ -259,7 +259,9 @@ class Books:
             spent[row.key, self._period(row.key)] += nanos
         share = nanos * row.hold.revenue_share_nanos // _NANOS
         if row.hold.supplier and share:
-            supplier = self._names.setdefault(row.hold.supplier, self._store._account_ids[row.hold.supplier])
+            opened = self._store.account(row.hold.supplier)
+            assert opened is not None, "a share was credited"
+            supplier = self._names.setdefault(row.hold.supplier, opened.id)
             self.balances[supplier] += share
             self.shared_nanos += share
 

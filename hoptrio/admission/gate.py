@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
+from hoptrio.admission.body import asks_usage, body_for
 from hoptrio.admission.carriage import Carriage
-from hoptrio.admission.quote import dearest, output_limit, quote, refuse_unpriced
+from hoptrio.admission.quote import dearest, quote, refuse_unpriced
 from hoptrio.admission.routing import Want, Why, refusal
 from hoptrio.protocols import convert
 from hoptrio.protocols.convert import NEAREST
 from hoptrio.protocols.events import Protocol
-from hoptrio.protocols.registry import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
     candidates = []
     for channel, protocol in channels:
         said, names = carriage.prepared(protocol)
-        ask_usage = _asks_usage(said, channel)
+        ask_usage = asks_usage(said, channel)
         told = (protocol, channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
         if told not in bodies:
             bodies[told] = _encoded(call, said, model, channel, carriage)
@@ -160,19 +160,8 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
 
 
 def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:
-    rules = RULES[said.protocol]
-    encode = partial(
-        rules.encode,
-        model=channel.models[call.model],
-        output_limit=output_limit(said, model),
-        ask_usage=_asks_usage(said, channel),
-        drop_unknown=channel.unknown_fields == "drop",
-        drop_tools=carriage.dropped(said.protocol),
-    )
+    name, dropped = channel.models[call.model], carriage.dropped(said.protocol)
+    encode = partial(body_for, model=model, channel=channel, name=name, drop_tools=dropped)
     body = encode(said)
     # What a converted answer gave the client is nothing that this provider knows.
     return encode(convert.unboxed(said)) if said is call and convert.boxed(body) else body
-
-
-def _asks_usage(said: Call, channel: Channel) -> bool:
-    return channel.include_usage == "ask" and said.protocol is Protocol.CHAT and said.stream

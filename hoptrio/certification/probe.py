@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import trio
 
 from hoptrio import limits
-from hoptrio.admission.quote import output_limit
+from hoptrio.admission.body import body_for
 from hoptrio.certification.finding import Finding, Seen, judge, words_for
 from hoptrio.certification.request import calls
 from hoptrio.contract import Reason
 from hoptrio.metering.evidence import usage
-from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.pump import EventPump
@@ -28,7 +27,7 @@ from hoptrio.upstream.provider import request_to
 if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Channel, Model
     from hoptrio.metering.evidence import Usage
-    from hoptrio.protocols.events import Call
+    from hoptrio.protocols.events import Call, Protocol
     from hoptrio.stream.outcome import Ended
     from hoptrio.upstream.answer import Answer
     from hoptrio.upstream.client import Upstream
@@ -80,15 +79,9 @@ class _Probe:
     def __init__(self, upstream: Upstream, channel: Channel, model: Model, call: Call) -> None:
         self._call = call
         rules = RULES[call.protocol]
-        body = rules.encode(
-            call,
-            model=channel.models[call.model],
-            output_limit=output_limit(call, model),
-            ask_usage=channel.include_usage == "ask" and call.protocol is Protocol.CHAT,
-            drop_unknown=channel.unknown_fields == "drop",
-            drop_tools=frozenset(),
-        )
-        path = rules.path(call, channel.models[call.model])
+        name = channel.models[call.model]
+        body = body_for(call, model, channel, name=name, drop_tools=frozenset())
+        path = rules.path(call, name)
         self._request = request_to(channel, call.protocol, path, body, stream=True, relayed=call.headers)
         self._upstream = upstream
         self._reading = Native(rules, call, hide_usage=False)

@@ -43,7 +43,6 @@ class MemoryStore:
         self._rows = rows = Rows()
         self._changes = Changes(rows, now_ms)
         self._accounts = rows.accounts
-        self._account_ids = rows.account_ids
         self._holds = rows.holds
         self._open = rows.open
         self._entries = rows.entries

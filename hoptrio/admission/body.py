@@ -1,0 +1,32 @@
+"""What a channel is sent: a call in the channel's own protocol, serialised as its settings want it. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hoptrio.admission.quote import output_limit
+from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.registry import RULES
+
+if TYPE_CHECKING:
+    from hoptrio.admission.catalogue import Channel, Model
+    from hoptrio.protocols.events import Call
+
+__all__ = ["asks_usage", "body_for"]
+
+
+def asks_usage(call: Call, channel: Channel) -> bool:
+    """Is the provider told to report usage? Only Chat has to be, and some providers refuse the option."""
+    return channel.include_usage == "ask" and call.protocol is Protocol.CHAT and call.stream
+
+
+def body_for(call: Call, model: Model, channel: Channel, *, name: str, drop_tools: frozenset[str]) -> bytes:
+    """The request's body; `name` is the provider's own of the model, `drop_tools` are hosted tools to leave out."""
+    return RULES[call.protocol].encode(
+        call,
+        model=name,
+        output_limit=output_limit(call, model),
+        ask_usage=asks_usage(call, channel),
+        drop_unknown=channel.unknown_fields == "drop",
+        drop_tools=drop_tools,
+    )
