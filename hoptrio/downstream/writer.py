@@ -134,7 +134,7 @@ class ResponseWriter:
         """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
         if not self.gone and self._h11.they_are_waiting_for_100_continue:
             self._put(self._h11.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")))
-            await self._flush()
+            await self.flush()
 
     def start(self, nursery: trio.Nursery) -> None:
         """Watch the client in `nursery` from now on."""
@@ -276,7 +276,7 @@ class ResponseWriter:
 
     async def _complete(self) -> None:
         self._open = False
-        await self._flush()
+        await self.flush()
         if self.gone:
             return
         self.ended = True
@@ -286,8 +286,8 @@ class ResponseWriter:
             except GONE:
                 self.gone = True
 
-    async def _flush(self) -> None:
-        """Wait until nothing waits or the client is gone."""
+    async def flush(self) -> None:
+        """See `stream.ports.Writer`."""
         while self._waiting:
             since = self.blocked_since or self.last_write_at
             with trio.move_on_at(since + limits.WRITE_STALL_S):
@@ -306,7 +306,7 @@ class ResponseWriter:
             self.leave()
             return
         self._open = False
-        await self._flush()
+        await self.flush()
         if self.gone:
             return
         await self._stop_watch()

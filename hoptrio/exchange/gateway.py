@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hoptrio.downstream.head import Head
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
+    from hoptrio.spool.playback import Playback
+    from hoptrio.spool.spools import Spools
     from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
@@ -47,8 +49,10 @@ class Gateway:
         currency: str,
         released_output_limit: int,
         breakers: Breakers | None = None,
+        spools: Spools | None = None,
     ) -> None:
-        """`breakers`: the health of channels, if it is shared with other processes."""
+        """`breakers`: the health of channels, if it is shared with other processes. `spools`: where streams are kept
+        for clients that come back; None = nowhere."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -57,6 +61,7 @@ class Gateway:
         self.max_streams = max_streams
         self.cors_origins = cors_origins
         self.currency = currency
+        self.spools = spools
         self.registry = Registry()
         self.load = Load()
         self.certificates = Certificates(ledger)
@@ -84,6 +89,10 @@ class Gateway:
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")
         return key
+
+    async def find_stream(self, account_id: str, name: str) -> Playback | None:
+        """What was answered to a request of this account, by the request's id or the name its client knows it by."""
+        return None if self.spools is None else await self.spools.find(account_id, name)
 
     def contract_of(self, key: ApiKey) -> Contract:
         """The key's contract, else the server's; a contract that was removed from the config is the server's too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,15 +13,19 @@ from hoptrio.admission.gate import Admitted, admit
 from hoptrio.exchange.desk import Desk
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
+from hoptrio.spool.chunk import About
 from hoptrio.stream.stream import Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hoptrio.contract import Contract
     from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
+    from hoptrio.spool.transcript import Transcript
 
 __all__ = ["generate"]
 
@@ -80,19 +84,44 @@ async def _run(
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
-    stream = Stream(
-        call=call,
-        rules=rules,
-        contract=contract,
-        stall_s=admitted.model.stall_s if contract.stall else None,
-        client_headers=exchange.head.header_map,
-        writer=exchange.writer,
-        source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
-        face=face,
+    with _kept(gateway, call, contract, record) as transcript:
+        stream = Stream(
+            call=call,
+            rules=rules,
+            contract=contract,
+            stall_s=admitted.model.stall_s if contract.stall else None,
+            client_headers=exchange.head.header_map,
+            writer=exchange.writer,
+            source=source,
+            desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
+            face=face,
+            record=transcript,
+        )
+        with gateway.registry.running(record.id, stream):
+            await stream.run()
+
+
+@contextmanager
+def _kept(gateway: Gateway, call: Call, contract: Contract, record: RequestRecord) -> Iterator[Transcript | None]:
+    """A transcript for the stream that runs in the block, if its contract has any. One without an end is dropped."""
+    spools = gateway.spools
+    if spools is None or not contract.reattach:
+        yield None
+        return
+    about = About(
+        request_id=record.id,
+        account_id=record.account_id,
+        protocol=call.protocol,
+        framing=call.framing,
+        contract=contract.name,
+        created_at_ms=record.created_at_ms,
     )
-    with gateway.registry.running(record.id, stream):
-        await stream.run()
+    transcript = spools.own.open(about)
+    try:
+        yield transcript
+    finally:
+        if not transcript.over:
+            spools.own.drop(transcript)
 
 
 def _check_room(gateway: Gateway) -> None:

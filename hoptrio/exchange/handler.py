@@ -13,6 +13,7 @@ from hoptrio.exchange import cors
 from hoptrio.exchange.face import Face
 from hoptrio.exchange.generate import generate
 from hoptrio.exchange.queries import query
+from hoptrio.exchange.reattach import events
 from hoptrio.exchange.routes import What, find, protocol_of
 from hoptrio.protocols.registry import RULES
 
@@ -58,6 +59,8 @@ class Handler:
         target = find(head.method.decode("latin-1"), head.path, head.header_map)
         if target.what is What.GENERATE:
             await generate(self._gateway, exchange, face, RULES[target.protocol])
+        elif target.what is What.EVENTS:
+            await events(self._gateway, exchange, face, target.name)
         elif target.what is What.WEBSOCKET:
             _refuse_websocket(head)
         else:

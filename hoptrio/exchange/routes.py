@@ -21,6 +21,7 @@ class What(Enum):
     GENERATE = auto()
     MODELS = auto()
     REQUEST = auto()
+    EVENTS = auto()
     ACCOUNT = auto()
     HEALTH = auto()
     READY = auto()
@@ -79,12 +80,19 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
 def _match(path: str, headers: Mapping[str, str]) -> Target | None:
     if path in _EXACT:
         return Target(*_EXACT[path])
-    if path.startswith("/v1/requests/") and path.count("/") == 3:
-        return Target(What.REQUEST, Protocol.CHAT, path.removeprefix("/v1/requests/"))
+    if path.startswith("/v1/requests/"):
+        return _match_request(path.removeprefix("/v1/requests/"))
     for prefix in ("/v1/models", "/v1beta/models", "/v1/tunedModels", "/v1beta/tunedModels"):
         if path == prefix or path.startswith(prefix + "/"):
             return _match_model(path.removeprefix(prefix).lstrip("/"), path, headers)
     return None
+
+
+def _match_request(rest: str) -> Target | None:
+    request_id, slash, what = rest.partition("/")
+    if not slash:
+        return Target(What.REQUEST, Protocol.CHAT, request_id)
+    return Target(What.EVENTS, Protocol.CHAT, request_id) if what == "events" else None
 
 
 def _match_model(rest: str, path: str, headers: Mapping[str, str]) -> Target | None:

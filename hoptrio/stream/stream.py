@@ -21,12 +21,14 @@ import trio
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Framing
+from hoptrio.spool.chunk import End
 from hoptrio.stream.blame import blame
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
 from hoptrio.stream.kept import Kept
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.produced import Produced
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Reader, Rules
     from hoptrio.stream.blame import Blame
-    from hoptrio.stream.ports import Desk, Face, Source, Writer
+    from hoptrio.stream.ports import Desk, Face, Record, Source, Writer
     from hoptrio.stream.pump import Pump
     from hoptrio.upstream.answer import Answer
 
@@ -66,13 +68,16 @@ class Stream:
         source: Source,
         desk: Desk,
         face: Face,
+        record: Record | None = None,
     ) -> None:
+        """With a `record`, what the client is told is kept, too."""
         self._call = call
         self._contract = contract
         self._writer = writer
         self._source = source
         self._desk = desk
         self._face = face
+        self._record = record
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
             writer,
@@ -123,7 +128,8 @@ class Stream:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
-            await self._writer.respond(*self._face.refusal(refusal))
+            if not isinstance(refusal, Elsewhere):
+                await self._writer.respond(*self._face.refusal(refusal))
             return
         self.note("held")
         # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
@@ -137,8 +143,10 @@ class Stream:
                 settled = await self._desk.settle(self._outcome(ended))
             self.settled = True
             self._release_answer(ended)
+            # Not behind the telling, which waits for the client and may be cut off.
+            end = self._last_words(ended, settled=settled)
         self._clock.delivering = True
-        await self._tell(ended, settled=settled)
+        await self._tell(end)
 
     async def _provider_side(self) -> Ended:
         """Attempts under the scope; a bug in there ends this stream and no other."""
@@ -259,6 +267,8 @@ class Stream:
         return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
 
     def _emit(self, data: bytes) -> None:
+        if self._record is not None:
+            self._record.take(data)
         if self._writer.gone:
             self._note_client_gone()
             return
@@ -322,48 +332,65 @@ class Stream:
         else:
             self._answer.abort()
 
-    async def _tell(self, ended: Ended, *, settled: bool) -> None:
-        """Write what is left to write and deliver it, within the delivery's own deadline."""
-        if self._writer.gone:
-            return
-        deadline = trio.current_time() if self._dispatched_at is None else self._dispatched_at
-        with trio.move_on_at(deadline + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S) as late:
-            if self._call.framing is Framing.JSON:
-                await self._tell_whole(ended, settled=settled)
-            else:
-                await self._tell_stream(ended, settled=settled)
-        if late.cancelled_caught:
-            self._writer.leave()
+    def _last_words(self, ended: Ended, *, settled: bool) -> End:
+        """Write what is left to write of a stream; how the client is to be told the end."""
+        if self._call.framing is Framing.JSON:
+            end = self._whole(ended, settled=settled)
+        else:
+            end = self._stream_end(ended, settled=settled)
+        if self._record is not None:
+            self._record.finish(end)
+        return end
 
-    async def _tell_whole(self, ended: Ended, *, settled: bool) -> None:
+    def _whole(self, ended: Ended, *, settled: bool) -> End:
         charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
         if settled and self._answer is not None and (ended.reason is None or charged_without):
-            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail)
-        else:
-            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)))
+            return End(True, 200, tuple(self._face.body_headers(self._answer)), ended.tail)
+        return self._refused(ended, settled=settled)
 
-    async def _tell_stream(self, ended: Ended, *, settled: bool) -> None:
-        writer = self._writer
+    def _stream_end(self, ended: Ended, *, settled: bool) -> End:
         step = ending(
             self._contract,
             ended.reason,
             settled=settled,
-            head_written=writer.head_written,
+            head_written=self._writer.head_written or (self._record is not None and self._record.begun),
             framing=self._call.framing,
             tail=bool(ended.tail),
         )
-        error = self._error(ended, settled=settled)
         if step.status:
-            await writer.respond(*self._face.refusal(error))
-            return
-        self._write_head()
+            return self._refused(ended, settled=settled)
         if self._kept is not None and (step.tail or step.event):
             self._kept.release()
         if step.tail and ended.tail:
-            writer.write(ended.tail)
+            self._emit(ended.tail)
         if step.event and self._reader is not None:
-            writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
-        await (writer.end() if step.clean else writer.abort())
+            error = self._error(ended, settled=settled)
+            self._emit(self._reader.failure(ended.reason or Reason.INTERNAL, error))
+        return End(step.clean)
+
+    def _refused(self, ended: Ended, *, settled: bool) -> End:
+        """A status; and what stands for it where somebody has the head of a stream."""
+        error = self._error(ended, settled=settled)
+        status, headers, body = self._face.refusal(error)
+        event = b""
+        if self._record is not None and self._reader is not None and self._contract.failure != "truncate":
+            event = self._reader.failure(ended.reason or Reason.INTERNAL, error)
+        return End(False, status, tuple(headers), body, event)
+
+    async def _tell(self, end: End) -> None:
+        """Deliver it, within the delivery's own deadline."""
+        writer = self._writer
+        if writer.gone:
+            return
+        deadline = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        with trio.move_on_at(deadline + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S) as late:
+            if end.status:
+                await writer.respond(end.status, end.headers, end.body)
+            else:
+                self._write_head()
+                await (writer.end() if end.clean else writer.abort())
+        if late.cancelled_caught:
+            writer.leave()
 
     def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
         return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)

@@ -1,0 +1,212 @@
+"""The spool of one process: the transcripts of its streams, by what clients know them by, within every cap.
+
+A transcript grows in memory up to `limits.SPOOL_PIECE_BYTES`, then in segments. One that has ended is written out within
+`limits.SPOOL_TICK_S`, so that a kill takes at most what was told since, and expires `kept_s` after its end. What is
+beyond a cap is lost, and said to be lost: a part of a stream is never told as if it were all of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import trio
+
+from hoptrio import limits
+from hoptrio.spool.chunk import Chunk, Frame
+from hoptrio.spool.playback import TranscriptPlayback
+from hoptrio.spool.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hoptrio.spool.chunk import About
+    from hoptrio.spool.scribe import AnyScribe
+    from hoptrio.spool.segments import Segments
+
+__all__ = ["Caps", "Spool"]
+
+
+class Caps:
+    """What may be kept, and how long; a reload may change it for streams that begin or end later."""
+
+    __slots__ = ("kept_s", "memory_bytes_max", "stream_bytes_max")
+
+    def __init__(
+        self, *, kept_s: float, stream_bytes_max: int, memory_bytes_max: int = limits.SPOOL_MEMORY_BYTES_MAX
+    ) -> None:
+        self.kept_s = kept_s
+        self.stream_bytes_max = stream_bytes_max
+        #: Of all buffers of the process together.
+        self.memory_bytes_max = memory_bytes_max
+
+
+class Spool:
+    """Belongs to the event loop; `run` expires and writes out until it is cancelled, `close` is last."""
+
+    def __init__(self, caps: Caps, segments: Segments, scribe: AnyScribe, now_ms: Callable[[], int]) -> None:
+        self.caps = caps
+        self._segments = segments
+        self._scribe = scribe
+        self._now_ms = now_ms
+        #: By request id, and by (account, name).
+        self._transcripts: dict[str, Transcript] = {}
+        self._named: dict[tuple[str, str], Transcript] = {}
+        #: Ended and not written out; a dictionary for its order.
+        self._fresh: dict[Transcript, None] = {}
+        #: (when, whose), in the order of their ends.
+        self._expiring: deque[tuple[int, Transcript]] = deque()
+        #: In buffers, and in ends that are not written out.
+        self.memory_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._transcripts)
+
+    @property
+    def disk_bytes(self) -> int:
+        """In this process's segments."""
+        return self._segments.bytes
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def open(self, about: About) -> Transcript:
+        """Begin to keep a stream."""
+        transcript = self._transcripts[about.request_id] = Transcript(self, about)
+        return transcript
+
+    def name(self, transcript: Transcript, name: str) -> None:
+        """Its client knows the answer by this name; of two with one name the newer is meant."""
+        if name:
+            transcript.name = name
+            self._named[transcript.about.account_id, name] = transcript
+
+    def drop(self, transcript: Transcript) -> None:
+        """A stream that was refused, or broke off without an end: there is nothing to come back to."""
+        self._lose(transcript)
+        self._forget(transcript)
+
+    def grew(self, transcript: Transcript) -> None:
+        """Called now and then while a transcript grows."""
+        if transcript.lost:
+            transcript.buffer.clear()
+            return
+        self._count(transcript)
+        if transcript.size > self.caps.stream_bytes_max:
+            self._lose(transcript)
+            return
+        if len(transcript.buffer) >= limits.SPOOL_PIECE_BYTES:
+            self._write_out([transcript])
+        transcript.mark_bytes = len(transcript.buffer) + limits.SPOOL_STEP_BYTES
+        self._relieve()
+
+    def ended(self, transcript: Transcript) -> None:
+        """Called by a transcript that has its end."""
+        end = transcript.end
+        now_ms = self._now_ms()
+        transcript.ended_at_ms = now_ms
+        self._expiring.append((now_ms + int(self.caps.kept_s * 1000), transcript))
+        if end is None or transcript.lost or transcript.size + len(end.body) > self.caps.stream_bytes_max:
+            self._lose(transcript)
+            return
+        self._count(transcript)
+        self._fresh[transcript] = None
+        self._relieve()
+
+    def _count(self, transcript: Transcript) -> None:
+        held = len(transcript.buffer) + (len(transcript.end.body) if transcript.end is not None else 0)
+        self.memory_bytes += held - transcript.counted_bytes
+        transcript.counted_bytes = held
+
+    def _relieve(self) -> None:
+        """Too much is in memory: all of it goes to the segments, in one write."""
+        if self.memory_bytes > self.caps.memory_bytes_max:
+            growing = [each for each in self._transcripts.values() if each.buffer and each not in self._fresh]
+            self._write_out([*self._fresh, *growing])
+
+    def _lose(self, transcript: Transcript) -> None:
+        self._unpin(transcript)
+        transcript.lost = True
+        transcript.end = None
+        transcript.buffer = bytearray()
+        transcript.extents = []
+        # Whatever is taken from now on is looked at, and thrown away.
+        transcript.mark_bytes = -1
+        self._count(transcript)
+        self._fresh.pop(transcript, None)
+        transcript.wake()
+
+    # -- segments -----------------------------------------------------------------------------------------------------
+
+    def write_out(self) -> None:
+        """Write what has ended, so that it outlives this process."""
+        self._write_out(list(self._fresh))
+
+    def _write_out(self, transcripts: Sequence[Transcript]) -> None:
+        frames = [Frame(self._chunk(each)) for each in transcripts]
+        for transcript, extent in zip(transcripts, self._segments.append(frames), strict=True):
+            if extent is None:
+                self._lose(transcript)
+                continue
+            if all(extent.segment is not each.segment for each in transcript.extents):
+                extent.segment.pins += 1
+            transcript.extents.append(extent)
+            transcript.spilled_bytes += extent.data_bytes
+            transcript.buffer = bytearray()
+            transcript.end = None
+            transcript.mark_bytes = limits.SPOOL_STEP_BYTES
+            self._count(transcript)
+            if transcript in self._fresh:
+                del self._fresh[transcript]
+                self._unpin(transcript)
+
+    @staticmethod
+    def _chunk(transcript: Transcript) -> Chunk:
+        return Chunk(transcript.about, transcript.spilled_bytes, transcript.buffer, transcript.end, transcript.name)
+
+    def _unpin(self, transcript: Transcript) -> None:
+        """It has ended: its segments are kept for its sake until it expires."""
+        until_ms = self._now_ms() + int(self.caps.kept_s * 1000)
+        for segment in {extent.segment for extent in transcript.extents}:
+            segment.pins -= 1
+            if not transcript.lost:
+                segment.until_ms = max(segment.until_ms, until_ms)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def find(self, account_id: str, name: str) -> TranscriptPlayback | None:
+        """The transcript of a request id or of a name, from its first byte; None = this account has none here."""
+        transcript = self._transcripts.get(name) or self._named.get((account_id, name))
+        if transcript is None or transcript.about.account_id != account_id:
+            return None
+        return TranscriptPlayback(transcript, inline=self._scribe.inline)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write out and expire until cancelled."""
+        while True:
+            await trio.sleep(limits.SPOOL_TICK_S)
+            self.write_out()
+            self.expire()
+
+    def expire(self) -> None:
+        """Forget what nobody may ask for any more."""
+        now_ms = self._now_ms()
+        while self._expiring and self._expiring[0][0] <= now_ms:
+            _, transcript = self._expiring.popleft()
+            self._forget(transcript)
+        self._segments.expire(now_ms)
+
+    def _forget(self, transcript: Transcript) -> None:
+        about = transcript.about
+        if self._transcripts.get(about.request_id) is transcript:
+            del self._transcripts[about.request_id]
+        if self._named.get((about.account_id, transcript.name)) is transcript:
+            del self._named[about.account_id, transcript.name]
+        self._fresh.pop(transcript, None)
+
+    async def close(self) -> None:
+        """Leave what has ended to those who come after."""
+        self.write_out()
+        self._segments.close(self._now_ms())
+        await self._scribe.close()
