@@ -297,10 +297,17 @@ SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
 SPOOL_TICK_S = 1.0
 #: What dead processes have left is looked at this often.
 SPOOL_SWEEP_S = 10.0
-#: An Idempotency-Key; longer ones are refused. What processes remember of it is forgotten after two days, since a stream
-#: is kept for a day at most.
+#: Another process of the machine says by then whether a stream is its own; it may be stopped, or hang. One that is
+#: about to end answers no more, and its files are nobody's a moment later: it is asked again, this many times.
+SPOOL_ASK_S = 2.0
+SPOOL_ASKS_MAX = 5
+SPOOL_ASK_PAUSE_S = 0.1
+#: An Idempotency-Key; longer ones are refused. What the ledger remembers of it is forgotten after two days, since a
+#: stream is kept for a day at most.
 IDEMPOTENCY_KEY_CHARS_MAX = 255
 CLAIM_KEPT_MS = 2 * 86_400_000
+#: A retry whose original cannot be reached is told to come back after this: holds of the dead are released by then.
+CLAIM_RETRY_S = 5
 
 # -- service: workers and their supervisor ---------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
 
-__all__ = ["Admitted", "Candidate", "admit"]
+__all__ = ["Admitted", "Candidate", "admit", "examine"]
 
 
 class Candidate(NamedTuple):
@@ -49,6 +49,15 @@ class Candidate(NamedTuple):
     dropped_tools: frozenset[str]
 
 
+class Examined(NamedTuple):
+    """A call in which nothing is wrong, wherever it may go."""
+
+    model: Model
+    #: The channel that a provider-side id in it belongs to.
+    pinned: str | None
+    carriage: Carriage
+
+
 class Admitted(NamedTuple):
     """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
     (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
@@ -58,16 +67,15 @@ class Admitted(NamedTuple):
     quote: Quote
 
 
-def admit(
+def examine(
     call: Call,
     key: ApiKey,
     contract: Contract,
     *,
     catalogue: Catalogue,
-    router: Router,
     owners: Mapping[str, tuple[str, str | None]],
-) -> Admitted:
-    """Judge everything but limits and balance. Raises the first refusal that applies.
+) -> Examined:
+    """Judge what depends on nothing but the call, the config and the key. Raises the first refusal that applies.
 
     `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
     """
@@ -82,7 +90,20 @@ def admit(
     if key.models and call.model not in key.models:
         raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
     _check_contract(call, contract)
-    carriage = Carriage(call, model, refuse_unpriced(call, model))
+    return Examined(model, pinned, Carriage(call, model, refuse_unpriced(call, model)))
+
+
+def admit(
+    call: Call,
+    key: ApiKey,
+    contract: Contract,
+    *,
+    catalogue: Catalogue,
+    router: Router,
+    owners: Mapping[str, tuple[str, str | None]],
+) -> Admitted:
+    """Judge everything but limits and balance. Raises the first refusal that applies; `owners` as in `examine`."""
+    model, pinned, carriage = examine(call, key, contract, catalogue=catalogue, owners=owners)
     want = Want(
         model=call.model,
         protocol=call.protocol,

@@ -14,12 +14,13 @@ from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
 from hoptrio.exchange.figures import figures
 from hoptrio.exchange.measure import Measured, measure
-from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
+from hoptrio.ledger.model import Claimed, Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.verdict import verdict
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.exchange.gateway import Gateway
-    from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.model import ApiKey, Claim, RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
@@ -53,8 +54,10 @@ class Desk:
         admitted: Admitted,
         *,
         show: Callable[[Sequence[tuple[bytes, bytes]]], None],
+        claim: Claim | None = None,
     ) -> None:
-        """`show` is given the headers that tell what was held and what is left."""
+        """`show` is given the headers that tell what was held and what is left. Of the requests with one `claim` one is
+        made."""
         self._gateway = gateway
         self._ledger = gateway.ledger
         self._key = key
@@ -63,9 +66,12 @@ class Desk:
         self._contract = contract
         self._admitted = admitted
         self._show = show
+        self._claim = claim
+        #: The request that stands for this one, once `place` has said so.
+        self.claimed: Claimed | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
-    async def place(self) -> HoptrioError | None:
+    async def place(self) -> HoptrioError | Elsewhere | None:
         """Freeze the quote."""
         amount_nanos = self._admitted.quote.hold_nanos
         channel = self._admitted.candidates[0].channel
@@ -80,11 +86,15 @@ class Desk:
             owner=self._ledger.owner or "",
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
+            claim=self._claim,
         )
         try:
             placed = await self._ledger.place(hold)
         except errors.LedgerUnavailable as error:
             return error
+        if isinstance(placed, Claimed):
+            self.claimed = placed
+            return Elsewhere.JOINED
         if not isinstance(placed, HoldRefused):
             self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None

@@ -90,9 +90,9 @@ class Gateway:
             raise errors.InvalidKey("This account is disabled.")
         return key
 
-    async def find_stream(self, account_id: str, name: str) -> Playback | None:
+    async def find_stream(self, account_id: str, name: str, *, follow: bool = True) -> Playback | None:
         """What was answered to a request of this account, by the request's id or the name its client knows it by."""
-        return None if self.spools is None else await self.spools.find(account_id, name)
+        return None if self.spools is None else await self.spools.find(account_id, name, follow=follow)
 
     def contract_of(self, key: ApiKey) -> Contract:
         """The key's contract, else the server's; a contract that was removed from the config is the server's too."""

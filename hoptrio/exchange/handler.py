@@ -13,7 +13,7 @@ from hoptrio.exchange import cors
 from hoptrio.exchange.face import Face
 from hoptrio.exchange.generate import generate
 from hoptrio.exchange.queries import query
-from hoptrio.exchange.reattach import events
+from hoptrio.exchange.reattach import events, response
 from hoptrio.exchange.routes import What, find, protocol_of
 from hoptrio.protocols.registry import RULES
 
@@ -61,6 +61,8 @@ class Handler:
             await generate(self._gateway, exchange, face, RULES[target.protocol])
         elif target.what is What.EVENTS:
             await events(self._gateway, exchange, face, target.name)
+        elif target.what is What.RESPONSE:
+            await response(self._gateway, exchange, face, target.name)
         elif target.what is What.WEBSOCKET:
             _refuse_websocket(head)
         else:

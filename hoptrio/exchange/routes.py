@@ -22,6 +22,7 @@ class What(Enum):
     MODELS = auto()
     REQUEST = auto()
     EVENTS = auto()
+    RESPONSE = auto()
     ACCOUNT = auto()
     HEALTH = auto()
     READY = auto()
@@ -45,6 +46,13 @@ _EXACT: Mapping[str, tuple[What, Protocol]] = {
     "/healthz": (What.HEALTH, Protocol.CHAT),
     "/readyz": (What.READY, Protocol.CHAT),
 }
+_ALLOWED: Mapping[What, tuple[str, ...]] = {
+    What.GENERATE: ("POST",),
+    What.EVENTS: ("GET",),
+    What.RESPONSE: ("GET",),
+}
+#: What the vendor has beside the ids of responses, and is no response's id.
+_NO_RESPONSES = ("compact", "input_tokens")
 _GEMINI_VERBS = ("generateContent", "streamGenerateContent")
 _UNSERVED_VERBS = ("countTokens", "embedContent", "batchEmbedContents", "predict")
 #: Names of models may hold colons, too (``ft:gpt-5:acme``), so a colon alone does not make a path Google's.
@@ -71,7 +79,7 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
         raise errors.NotFound(f"There is no {path[:100]} here.", code="unknown_path")
     if target.what is What.GENERATE and path == "/v1/responses" and method == "GET":
         return target._replace(what=What.WEBSOCKET)
-    allowed = ("POST",) if target.what is What.GENERATE else READ
+    allowed = _ALLOWED.get(target.what, READ)
     if method not in allowed:
         raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
     return target
@@ -82,6 +90,10 @@ def _match(path: str, headers: Mapping[str, str]) -> Target | None:
         return Target(*_EXACT[path])
     if path.startswith("/v1/requests/"):
         return _match_request(path.removeprefix("/v1/requests/"))
+    if path.startswith("/v1/responses/"):
+        response_id = path.removeprefix("/v1/responses/")
+        there = response_id and "/" not in response_id and response_id not in _NO_RESPONSES
+        return Target(What.RESPONSE, Protocol.RESPONSES, response_id) if there else None
     for prefix in ("/v1/models", "/v1beta/models", "/v1/tunedModels", "/v1beta/tunedModels"):
         if path == prefix or path.startswith(prefix + "/"):
             return _match_model(path.removeprefix(prefix).lstrip("/"), path, headers)

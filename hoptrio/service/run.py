@@ -2,6 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
+      spools          what clients may come back to
         services      lease and sweep of orphaned holds, retention, probes
           connections every client connection and the streams on it
             accept    dies first: no new connections
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -39,6 +40,8 @@ from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.sockets import url_of
 from hoptrio.service.tls import server_context
+from hoptrio.spool.spool import Caps
+from hoptrio.spool.spools import open_spools
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
+    from hoptrio.ledger.ledger import Ledger
+    from hoptrio.spool.spools import Spools
 
 __all__ = ["serve"]
 
@@ -86,6 +91,7 @@ async def serve(
                 patient=patient,
             ) as ledger,
             Upstream() as upstream,
+            _open_spools(config, ledger) as spools,
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
@@ -101,7 +107,10 @@ async def serve(
                 currency=config.ledger.currency,
                 released_output_limit=config.server.released_output_limit,
                 breakers=breakers,
+                spools=spools,
             )
+            if spools is not None:
+                services.start_soon(spools.run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
@@ -124,6 +133,22 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _open_spools(config: Config, ledger: Ledger) -> AsyncIterator[Spools | None]:
+    server = config.server
+    if not server.keeps_streams:
+        yield None
+        return
+    async with open_spools(
+        server.spool_dir,
+        Caps(kept_s=server.reattach_minutes * 60, stream_bytes_max=server.reattach_bytes_max),
+        bytes_max=server.spool_bytes_max,
+        sharers=server.workers,
+        now_ms=ledger.now_ms,
+    ) as spools:
+        yield spools
 
 
 def _load_tokenizer(config: Config) -> None:

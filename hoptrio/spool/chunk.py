@@ -16,7 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FRAME_HEAD_BYTES", "About", "Chunk", "End", "Found", "Frame", "decode", "head_of", "scan"]
+__all__ = ["FRAME_HEAD_BYTES", "GOES_ON", "About", "Chunk", "End", "Found", "Frame", "decode", "head_of", "scan"]
 
 #: Bytes of meta and of data, CRC-32 of meta and of data.
 _HEAD = Struct("<IIII")
@@ -48,6 +48,10 @@ class End(msgspec.Struct, frozen=True, gc=False):
     event: bytes = b""
 
 
+#: No end at all: what there is so far has been told.
+GOES_ON = End(False, 102)
+
+
 class Chunk(NamedTuple):
     """A piece of one stream: `data` stands at `offset` of all that its client was sent; the last one has the end."""
 
@@ -57,6 +61,8 @@ class Chunk(NamedTuple):
     end: End | None = None
     #: What the client knows the answer by, if its protocol lets it ask for it again; "" = nothing.
     name: str = ""
+    #: With the end: when that was, by the ledger's clock.
+    ended_at_ms: int = 0
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +70,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False):
     offset: int
     end: End | None
     name: str
+    ended_at_ms: int
     #: How much of the data is the body of `end`.
     body_bytes: int = 0
 
@@ -82,7 +89,8 @@ class Frame:
         end, body = chunk.end, b""
         if end is not None and end.body:
             end, body = msgspec.structs.replace(end, body=b""), end.body
-        self._meta = _ENCODER.encode(_Meta(chunk.about, chunk.offset, end, chunk.name, len(body)))
+        meta = _Meta(chunk.about, chunk.offset, end, chunk.name, chunk.ended_at_ms, len(body))
+        self._meta = _ENCODER.encode(meta)
         self._data = (chunk.data, body)
         #: Of the whole frame.
         self.size = _HEAD.size + len(self._meta) + len(chunk.data) + len(body)
@@ -122,7 +130,8 @@ class Found(NamedTuple):
     data_bytes: int
     about: About
     offset: int
-    ended: bool
+    #: 0: this is not the last one.
+    ended_at_ms: int
     name: str
 
 
@@ -137,7 +146,7 @@ def scan(read: Callable[[int, int], bytes]) -> Iterator[Found]:
             return
         size = _HEAD.size + meta_bytes + data_bytes
         told = data_bytes - meta.body_bytes
-        yield Found(position, size, told, meta.about, meta.offset, meta.end is not None, meta.name)
+        yield Found(position, size, told, meta.about, meta.offset, meta.ended_at_ms, meta.name)
         position += size
 
 
@@ -156,4 +165,4 @@ def _chunk(meta: _Meta, data: bytes) -> Chunk:
     if end is not None and meta.body_bytes:
         end = msgspec.structs.replace(end, body=data[told:])
         data = data[:told]
-    return Chunk(meta.about, meta.offset, data, end, meta.name)
+    return Chunk(meta.about, meta.offset, data, end, meta.name, meta.ended_at_ms)

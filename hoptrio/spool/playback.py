@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from hoptrio import limits
-from hoptrio.spool.chunk import End
+from hoptrio.spool.chunk import GOES_ON
 from hoptrio.spool.scribe import read_extent
 
 if TYPE_CHECKING:
-    from hoptrio.spool.chunk import About, Chunk
+    from hoptrio.spool.chunk import About, Chunk, End
     from hoptrio.spool.segments import Extent
     from hoptrio.spool.transcript import Transcript
 
@@ -26,8 +26,9 @@ class Playback(Protocol):
         """Whose stream it is."""
 
     async def read(self) -> bytes | End | None:
-        """What comes next, waiting for it if need be: some bytes (up to an event's end wherever the stream itself has
-        come no further), or the end. None: the rest is lost."""
+        """What comes next: some bytes (up to an event's end wherever the stream itself has come no further), or the
+        end. None: the rest is lost. A playback that follows waits for what is still to come; one that does not says
+        `chunk.GOES_ON`."""
 
     async def close(self) -> None:
         """Nothing more will be read."""
@@ -36,9 +37,10 @@ class Playback(Protocol):
 class TranscriptPlayback:
     """Of a stream of this process."""
 
-    def __init__(self, transcript: Transcript, *, inline: bool) -> None:
+    def __init__(self, transcript: Transcript, *, inline: bool, follow: bool) -> None:
         self._transcript = transcript
         self._inline = inline
+        self._follow = follow
         self._offset = 0
         self._extent = 0
 
@@ -46,12 +48,6 @@ class TranscriptPlayback:
     def about(self) -> About:
         """See `Playback`."""
         return self._transcript.about
-
-    @property
-    def following(self) -> bool:
-        """The stream goes on, and all that it has said was read."""
-        transcript = self._transcript
-        return self._offset == transcript.size and transcript.ended_at_ms is None and not transcript.lost
 
     async def read(self) -> bytes | End | None:
         """See `Playback`."""
@@ -61,8 +57,10 @@ class TranscriptPlayback:
                 return None
             if self._offset < transcript.size:
                 return await self._next()
-            if transcript.ended_at_ms is not None:
+            if transcript.over:
                 return await self._end()
+            if not self._follow:
+                return GOES_ON
             await transcript.change()
 
     async def _next(self) -> bytes | None:

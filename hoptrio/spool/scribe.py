@@ -14,13 +14,14 @@ import structlog
 import trio
 
 from hoptrio.spool.chunk import decode
+from hoptrio.spool.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from hoptrio.spool.chunk import Chunk
-    from hoptrio.spool.segments import Extent, Segment
+    from hoptrio.spool.segments import Extent
 
 __all__ = ["AnyScribe", "InlineScribe", "ThreadScribe", "read_extent", "read_frame"]
 
@@ -99,12 +100,12 @@ class ThreadScribe:
 
     def _run(self) -> None:
         while (work := self._inbox.get()) is not None:
-            if isinstance(work, list | tuple):
+            if isinstance(work, Segment):
+                self._disk.remove(work)
+            else:
                 size = sum(extent.size for extent in work)
                 self._disk.write(work)
                 self._done_bytes += size
-            else:
-                self._disk.remove(work)
         self._disk.close()
 
 

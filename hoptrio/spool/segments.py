@@ -63,12 +63,17 @@ class Segments:
     def __init__(self, directory: Path, scribe: AnyScribe, *, bytes_max: int) -> None:
         self._directory = directory
         self._scribe = scribe
-        self._bytes_max = bytes_max
-        self._segment_bytes = min(limits.SPOOL_SEGMENT_BYTES_MAX, max(bytes_max // 16, limits.SPOOL_PIECE_BYTES))
         self._segments: deque[Segment] = deque()
         self._made = 0
         #: In all files.
         self.bytes = 0
+        self.limit(bytes_max)
+
+    def limit(self, bytes_max: int) -> None:
+        """Keep within this from now on."""
+        self._bytes_max = bytes_max
+        self._segment_bytes = min(limits.SPOOL_SEGMENT_BYTES_MAX, max(bytes_max // 16, limits.SPOOL_PIECE_BYTES))
+        self._make_room(0)
 
     def append(self, frames: Sequence[Frame]) -> list[Extent | None]:
         """Write frames behind each other. None for one that finds no room: it is larger than the whole cap, or the disk
@@ -97,9 +102,12 @@ class Segments:
             self._made += 1
             current = Segment(self._directory / f"{self._made:06}{SUFFIX}")
             self._segments.append(current)
+        self._make_room(size)
+        return current
+
+    def _make_room(self, size: int) -> None:
         while self.bytes + size > self._bytes_max and len(self._segments) > 1:
             self._remove(self._segments[0])
-        return current
 
     def expire(self, now_ms: int) -> None:
         """Take away what nobody may ask for any more. The one that is written to stays."""

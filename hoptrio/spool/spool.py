@@ -1,8 +1,8 @@
 """The spool of one process: the transcripts of its streams, by what clients know them by, within every cap.
 
-A transcript grows in memory up to `limits.SPOOL_PIECE_BYTES`, then in segments. One that has ended is written out within
-`limits.SPOOL_TICK_S`, so that a kill takes at most what was told since, and expires `kept_s` after its end. What is
-beyond a cap is lost, and said to be lost: a part of a stream is never told as if it were all of it.
+A transcript grows in memory up to `limits.SPOOL_PIECE_BYTES`, then in segments. One that has ended is written out
+within `limits.SPOOL_TICK_S`, so that a kill takes at most what was told since, and expires `kept_s` after its end. What
+is beyond a cap is lost, and said to be lost: a part of a stream is never told as if it were all of it.
 """
 
 from __future__ import annotations
@@ -67,18 +67,26 @@ class Spool:
         """In this process's segments."""
         return self._segments.bytes
 
+    def share(self, bytes_max: int) -> None:
+        """What this process may have on disk from now on."""
+        self._segments.limit(bytes_max)
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def open(self, about: About) -> Transcript:
-        """Begin to keep a stream."""
-        transcript = self._transcripts[about.request_id] = Transcript(self, about)
+    def open(self, about: About, name_of: Callable[[bytes], str] | None = None) -> Transcript:
+        """Begin to keep a stream. `name_of` tells from the first bytes what the client knows the answer by ("" =
+        nothing); of two with one name the newer is meant."""
+        transcript = self._transcripts[about.request_id] = Transcript(self, about, name_of)
         return transcript
 
-    def name(self, transcript: Transcript, name: str) -> None:
-        """Its client knows the answer by this name; of two with one name the newer is meant."""
-        if name:
-            transcript.name = name
-            self._named[transcript.about.account_id, name] = transcript
+    def _name(self, transcript: Transcript) -> None:
+        name_of = transcript.name_of
+        if name_of is None:
+            return
+        transcript.name_of = None
+        transcript.name = name_of(bytes(transcript.buffer) if transcript.end is None else transcript.end.body)
+        if transcript.name:
+            self._named[transcript.about.account_id, transcript.name] = transcript
 
     def drop(self, transcript: Transcript) -> None:
         """A stream that was refused, or broke off without an end: there is nothing to come back to."""
@@ -90,6 +98,7 @@ class Spool:
         if transcript.lost:
             transcript.buffer.clear()
             return
+        self._name(transcript)
         self._count(transcript)
         if transcript.size > self.caps.stream_bytes_max:
             self._lose(transcript)
@@ -108,6 +117,7 @@ class Spool:
         if end is None or transcript.lost or transcript.size + len(end.body) > self.caps.stream_bytes_max:
             self._lose(transcript)
             return
+        self._name(transcript)
         self._count(transcript)
         self._fresh[transcript] = None
         self._relieve()
@@ -161,7 +171,14 @@ class Spool:
 
     @staticmethod
     def _chunk(transcript: Transcript) -> Chunk:
-        return Chunk(transcript.about, transcript.spilled_bytes, transcript.buffer, transcript.end, transcript.name)
+        return Chunk(
+            transcript.about,
+            transcript.spilled_bytes,
+            transcript.buffer,
+            transcript.end,
+            transcript.name,
+            transcript.ended_at_ms or 0,
+        )
 
     def _unpin(self, transcript: Transcript) -> None:
         """It has ended: its segments are kept for its sake until it expires."""
@@ -173,12 +190,12 @@ class Spool:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def find(self, account_id: str, name: str) -> TranscriptPlayback | None:
+    def find(self, account_id: str, name: str, *, follow: bool) -> TranscriptPlayback | None:
         """The transcript of a request id or of a name, from its first byte; None = this account has none here."""
         transcript = self._transcripts.get(name) or self._named.get((account_id, name))
         if transcript is None or transcript.about.account_id != account_id:
             return None
-        return TranscriptPlayback(transcript, inline=self._scribe.inline)
+        return TranscriptPlayback(transcript, inline=self._scribe.inline, follow=follow)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

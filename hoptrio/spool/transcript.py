@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hoptrio.spool.chunk import About, End
     from hoptrio.spool.segments import Extent
     from hoptrio.spool.spool import Spool
@@ -34,10 +36,11 @@ class Transcript:
         "lost",
         "mark_bytes",
         "name",
+        "name_of",
         "spilled_bytes",
     )
 
-    def __init__(self, spool: Spool, about: About) -> None:
+    def __init__(self, spool: Spool, about: About, name_of: Callable[[bytes], str] | None = None) -> None:
         self._spool = spool
         self._changed: trio.Event | None = None
         self.about = about
@@ -54,8 +57,9 @@ class Transcript:
         self.ended_at_ms: int | None = None
         #: It is beyond a cap, or broke off without an end: nothing of it can be read.
         self.lost = False
-        #: See `chunk.Chunk`.
+        #: See `chunk.Chunk`; and who tells it, until that was asked.
         self.name = ""
+        self.name_of = name_of
 
     @property
     def size(self) -> int:

@@ -1,0 +1,106 @@
+"""A home: the directory of one process's spool, inside that of the machine's. Its segments, its socket, its lock.
+
+The lock is held for life, so a home whose lock can be had belongs to a dead process, whatever has become of its id; its
+segments are read by whoever is asked for what is in them, and it goes when the last of that has expired. Everything is
+for the owner of the processes alone: directories 0700, files 0600.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hoptrio.spool.segments import SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Home", "is_dead", "others", "socket_of", "sweep"]
+
+_LOCK = "lock"
+_SOCKET = "socket"
+
+
+class Home:
+    """This process's. `close` gives it up, and takes it away if nothing is in it."""
+
+    def __init__(self, spool: Path) -> None:
+        """Make it in `spool`, which is made, too. Raises OSError."""
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.spool = spool
+        self.path = spool / f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.path.mkdir(mode=0o700)
+        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @property
+    def socket(self) -> Path:
+        """Where this process is asked."""
+        return self.path / _SOCKET
+
+    def close(self) -> None:
+        """From now on it is a dead one's."""
+        with suppress(OSError):
+            self.socket.unlink(missing_ok=True)
+            if not any(self.path.glob(f"*{SUFFIX}")):
+                shutil.rmtree(self.path)
+        os.close(self._lock)
+
+
+def others(home: Home) -> list[Path]:
+    """The homes of all other processes of the machine, dead or alive."""
+    with suppress(OSError):
+        return [path for path in sorted(home.spool.iterdir()) if path != home.path and (path / _LOCK).exists()]
+    return []
+
+
+def socket_of(path: Path) -> Path:
+    """Where the process of a home is asked."""
+    return path / _SOCKET
+
+
+def is_dead(path: Path) -> bool:
+    """Its process is."""
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def sweep(home: Home, *, older_than_s: float, bytes_max: int) -> int:
+    """Take away what dead processes have left: homes that nothing was written to since that time (wall clock), and
+    beyond `bytes_max` of all homes together the oldest files. How many processes live, this one included."""
+    there = others(home)
+    dead = [path for path in there if is_dead(path)]
+    for path in dead:
+        if all(changed_s < older_than_s for changed_s, _, _ in _files(path)):
+            shutil.rmtree(path, ignore_errors=True)
+    total = sum(size for path in [home.path, *others(home)] for _, size, _ in _files(path))
+    for _, size, file in sorted(each for path in dead for each in _files(path)):
+        if total <= bytes_max:
+            break
+        with suppress(OSError):
+            file.unlink()
+            total -= size
+    return 1 + len(there) - len(dead)
+
+
+def _files(path: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each segment was changed, and its size."""
+    for file in path.glob(f"*{SUFFIX}"):
+        with suppress(OSError):
+            status = file.stat()
+            yield status.st_mtime, status.st_size, file
