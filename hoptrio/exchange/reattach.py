@@ -112,10 +112,10 @@ async def _tell_object(exchange: Exchange, face: Face, playback: Playback) -> No
 
 def _not_there(gateway: Gateway, record: RequestRecord) -> errors.HoptrioError:
     contract = gateway.contracts.get(record.contract)
-    if not record.stream:
-        return errors.NotFound("This request did not stream, so it has no events.")
     if record.state == "refused":
         return errors.NotFound("This request was refused, so it has no events.")
+    if not record.stream:
+        return errors.NotFound("This request did not stream, so it has no events.")
     if contract is not None and not contract.reattach:
         return errors.NotFound(f"Streams under the contract {contract.name} are not kept.")
     return errors.Gone(LOST)
