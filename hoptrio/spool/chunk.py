@@ -116,7 +116,7 @@ def decode(frame: bytes) -> Chunk | None:
     start = _HEAD.size + meta_bytes
     meta = _meta(frame[_HEAD.size : start], meta_sum)
     data = frame[start:]
-    if meta is None or len(data) != data_bytes or crc32(data) != data_sum:
+    if meta is None or start + data_bytes != len(frame) or crc32(data) != data_sum:
         return None
     return _chunk(meta, data)
 
@@ -141,8 +141,9 @@ def scan(read: Callable[[int, int], bytes]) -> Iterator[Found]:
     position = 0
     while len(head := read(position, _HEAD.size)) == _HEAD.size:
         meta_bytes, data_bytes, meta_sum, _ = _HEAD.unpack(head)
-        meta = _meta(read(position + _HEAD.size, meta_bytes), meta_sum)
-        if meta is None:
+        found = read(position + _HEAD.size, meta_bytes)
+        meta = _meta(found, meta_sum)
+        if meta is None or len(found) != meta_bytes:
             return
         size = _HEAD.size + meta_bytes + data_bytes
         told = data_bytes - meta.body_bytes

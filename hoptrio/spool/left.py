@@ -45,7 +45,10 @@ class Left:
     def _index(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            size = os.fstat(descriptor).st_size
             for found in scan(lambda position, size: os.pread(descriptor, size, position)):
+                if found.position + found.size > size:
+                    return
                 about = found.about
                 self._streams.setdefault(about.request_id, []).append(Piece(path, found))
                 if found.name:
