@@ -170,6 +170,7 @@ async def test_directories_and_sockets_are_for_their_owner_alone(machine):
         one.own.write_out()
         while not list(machine.directory.glob("*/*.seg")):  # noqa: ASYNC110 - a thread writes it
             await trio.sleep(0.001)
+        await trio.testing.wait_all_tasks_blocked()
         modes = {path.name.split(".")[-1]: stat.S_IMODE(path.stat().st_mode) for path in machine.directory.rglob("*")}
         assert stat.S_IMODE(machine.directory.stat().st_mode) == 0o700
         assert modes.pop(one._home.path.name) == 0o700
