@@ -130,7 +130,7 @@ def _setup(stack: ExitStack) -> list[Contestant]:
     os.sched_setaffinity(0, {other_core})
     provider = stack.enter_context(start("provider", "hoptrio", "simulate", "--listen", "127.0.0.1:0", core=other_core))
     path = config(directory, provider.port)
-    key = trio.run(_make_key, str(directory / "hoptrio.db"))
+    key = trio.run(make_key, str(directory / "hoptrio.db"))
     relay = stack.enter_context(start("relay", "bench.relay", f"127.0.0.1:{provider.port}", core=GATEWAY_CORE))
     gateway = stack.enter_context(
         start("hoptrio", "hoptrio", "serve", "--config", str(path), core=GATEWAY_CORE, key=key)
@@ -138,7 +138,8 @@ def _setup(stack: ExitStack) -> list[Contestant]:
     return [relay, gateway]
 
 
-async def _make_key(database: str) -> str:
+async def make_key(database: str) -> str:
+    """An account with much money in this SQLite file; the secret of its key."""
     from hoptrio.ledger.ledger import open_ledger
 
     async with open_ledger(f"sqlite:///{database}") as ledger:

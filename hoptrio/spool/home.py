@@ -1,8 +1,9 @@
 """A home: the directory of one process's spool, inside that of the machine's. Its segments, its socket, its lock.
 
 The lock is held for life, so a home whose lock can be had belongs to a dead process, whatever has become of its id; its
-segments are read by whoever is asked for what is in them, and it goes when the last of that has expired. Everything is
-for the owner of the processes alone: directories 0700, files 0600.
+segments are read by whoever is asked for what is in them, and it goes when the last of that has expired. One from
+before the machine was started last is never read: what was not synced may be anything. Everything is for the owner of
+the processes alone: directories 0700, files 0600.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoptrio.spool.segments import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = ["Home", "is_dead", "others", "socket_of", "sweep"]
 
@@ -33,7 +35,7 @@ class Home:
         """Make it in `spool`, which is made, too. Raises OSError."""
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spool = spool
-        self.path = spool / f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.path = spool / f"{_boot()}{os.getpid()}-{secrets.token_hex(4)}"
         self.path.mkdir(mode=0o700)
         self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -53,10 +55,23 @@ class Home:
 
 
 def others(home: Home) -> list[Path]:
-    """The homes of all other processes of the machine, dead or alive."""
+    """The homes of all other processes since the machine was started, dead or alive."""
+    return [path for path in _homes(home) if path.name.startswith(_boot())]
+
+
+def _homes(home: Home) -> list[Path]:
     with suppress(OSError):
         return [path for path in sorted(home.spool.iterdir()) if path != home.path and (path / _LOCK).exists()]
     return []
+
+
+@cache
+def _boot() -> str:
+    """What homes since the machine was started begin with; the same for all of them where there is no /proc."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()[:8] + "-"
+    except OSError:
+        return "0-"
 
 
 def socket_of(path: Path) -> Path:
@@ -83,12 +98,13 @@ def is_dead(path: Path) -> bool:
 def sweep(home: Home, *, older_than_s: float, bytes_max: int) -> int:
     """Take away what dead processes have left: homes that nothing was written to since that time (wall clock), and
     beyond `bytes_max` of all homes together the oldest files. How many processes live, this one included."""
-    there = others(home)
+    there = _homes(home)
     dead = [path for path in there if is_dead(path)]
     for path in dead:
-        if all(changed_s < older_than_s for changed_s, _, _ in _files(path)):
+        before = not path.name.startswith(_boot())
+        if before or all(changed_s < older_than_s for changed_s, _, _ in _files(path)):
             shutil.rmtree(path, ignore_errors=True)
-    total = sum(size for path in [home.path, *others(home)] for _, size, _ in _files(path))
+    total = sum(size for path in [home.path, *there] for _, size, _ in _files(path))
     for _, size, file in sorted(each for path in dead for each in _files(path)):
         if total <= bytes_max:
             break

@@ -224,6 +224,15 @@ async def test_homes_of_the_dead_go_when_all_in_them_is_too_old(machine):
         assert (old.exists(), young.exists(), one._home.path.exists()) == (False, True, True)
 
 
+async def test_homes_from_before_the_machine_was_started_are_never_read(machine):
+    path = await leave(machine, [10], NOW_MS / 1000)
+    before = path.rename(path.with_name("00000000-1-00000000"))
+    async with machine.process() as one:
+        assert await read(one) is None
+        home.sweep(one._home, older_than_s=0, bytes_max=MIB)
+        assert not before.exists()
+
+
 async def test_beyond_the_cap_the_oldest_files_of_the_dead_go_and_never_those_of_the_living(machine):
     first = await leave(machine, [600 * KIB], NOW_MS / 1000 - 100)
     second = await leave(machine, [600 * KIB], NOW_MS / 1000 - 50)
