@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills clean
+.PHONY: help demo test check format bench world chaos matrix kills returns clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -15,6 +15,7 @@ help:
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
 
 demo:
 	@scripts/setup demo
@@ -58,6 +59,10 @@ matrix:
 kills:
 	@scripts/setup test
 	$(BIN)/python -m tests.chaos --streams 0 --kills 200 --postgres $(KILLS_ARGS)
+
+returns:
+	@scripts/setup test
+	$(BIN)/python -m tests.returns $(RETURNS_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules
