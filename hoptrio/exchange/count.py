@@ -49,16 +49,17 @@ async def count(gateway: Gateway, exchange: Exchange, face: Face, protocol: Prot
     """Answer one count. Raises the refusal as a HoptrioError."""
     head = exchange.head
     key = await gateway.key_of(head)
-    call = COUNTING[protocol].parse(head.path, head.query, head.header_map, await exchange.read_body())
+    body = await exchange.read_body()
+    call = COUNTING[protocol].parse(head.path, head.query, head.header_map, body)
     channel = await _channel(gateway, key, call)
     gateway.check_room()
     with gateway.counts.one(key, protocol):
         told = None if channel is None else await _ask(gateway, channel, call)
         if told is not None:
-            headers, body = face.body_headers(told.answer), told.body
+            headers, counted = face.body_headers(told.answer), told.body
         else:
-            headers, body = [*face.json_headers(), ESTIMATED], await _estimate(gateway, call)
-    await exchange.writer.respond(200, headers, body)
+            headers, counted = [*face.json_headers(), ESTIMATED], await _estimate(gateway, call, len(body))
+    await exchange.writer.respond(200, headers, counted)
 
 
 async def _channel(gateway: Gateway, key: ApiKey, call: Call) -> Channel | None:
@@ -137,13 +138,15 @@ def _place_on(gateway: Gateway, channel: Channel) -> Iterator[None]:
         gateway.load.ended(channel.name)
 
 
-async def _estimate(gateway: Gateway, call: Call) -> bytes:
+async def _estimate(gateway: Gateway, call: Call, body_bytes: int) -> bytes:
     if call.provider_ids or call.foreign_ids:
         raise errors.BadRequest(
             "The request refers to what only its provider has, and no channel of it counts tokens now.",
             code="unsupported_parameter",
         )
     work = partial(prompt_tokens, call.body)
+    if body_bytes <= limits.MEASURE_INLINE_BYTES_MAX:
+        return COUNTING[call.protocol].answer(work())
     with trio.move_on_after(limits.COUNT_S):
         tokens = await trio.to_thread.run_sync(work, limiter=gateway.counts.threads, abandon_on_cancel=True)
         return COUNTING[call.protocol].answer(tokens)
