@@ -78,9 +78,9 @@ async def _channel(gateway: Gateway, key: ApiKey, call: Call) -> Channel | None:
         counts=True,
         carries=lambda _: False,
     )
-    asked = gateway.router.route(gateway.catalogue, want)
-    able = [each for each in asked.channels if not gateway.counts.is_absent(each.name, call.model, call.protocol)]
-    return able[0] if able and not asked.last_resort else None
+    channels = gateway.router.route(gateway.catalogue, want).channels
+    able = (each for each in channels if not gateway.counts.is_absent(each.name, call.model, call.protocol))
+    return next(able, None)
 
 
 async def _ask(gateway: Gateway, channel: Channel, call: Call) -> _Told | None:
@@ -105,7 +105,8 @@ async def _read(gateway: Gateway, channel: Channel, call: Call, answer: Answer) 
         whole = True
     finally:
         (answer.finish if whole else answer.abort)()
-    if answer.status in _ABSENT:
+    # What a request refers to may be what was not found.
+    if answer.status in _ABSENT and not _refers(call):
         gateway.counts.absent(channel.name, call.model, call.protocol)
         return None
     if not 200 <= answer.status < 300:
@@ -139,7 +140,7 @@ def _place_on(gateway: Gateway, channel: Channel) -> Iterator[None]:
 
 
 async def _estimate(gateway: Gateway, call: Call, body_bytes: int) -> bytes:
-    if call.provider_ids or call.foreign_ids:
+    if _refers(call):
         raise errors.BadRequest(
             "The request refers to what only its provider has, and no channel of it counts tokens now.",
             code="unsupported_parameter",
@@ -151,3 +152,8 @@ async def _estimate(gateway: Gateway, call: Call, body_bytes: int) -> bytes:
         tokens = await trio.to_thread.run_sync(work, limiter=gateway.counts.threads, abandon_on_cancel=True)
         return COUNTING[call.protocol].answer(tokens)
     raise errors.ServerFull("Too many requests wait to be counted.", retry_after_s=1)
+
+
+def _refers(call: Call) -> bool:
+    """Some of the input is only at the provider."""
+    return bool(call.provider_ids or call.foreign_ids)

@@ -88,7 +88,9 @@ async def test_the_provider_is_told_its_own_name_of_the_model_and_the_callers_ve
     config = channels("one", models=[{"name": "m", "upstream": "theirs"}])
     async with gateway(hosts={"one": [told("messages")]}, config=config) as world:
         headers = {"anthropic-version": "2026-10-21", "anthropic-beta": "token-counting-2024-11-01"}
-        assert (await counted(world, "messages", path="/v1/messages/count_tokens?beta=true", headers=headers)).status == 200
+        assert (
+            await counted(world, "messages", path="/v1/messages/count_tokens?beta=true", headers=headers)
+        ).status == 200
         (seen,) = world.hosts["one"].seen
         assert json.loads(seen.body) == {**BODIES["messages"], "model": "theirs"}
         assert b"/v1/messages/count_tokens?beta=true" in seen.head
@@ -192,7 +194,7 @@ async def test_a_channel_that_cannot_be_asked_now_does_not_count(trouble, autoju
             for _ in range(500):
                 world.gateway.load.started("one")
         else:
-            world.gateway.router.breakers.failed("one", "m", Fault.CREDENTIALS, None)
+            world.gateway.router.breakers.failed("one", "m", Fault.RATE_LIMITED, 60)
         assert_estimate(await counted(world, "messages"), "messages")
         assert not world.provider.seen
 
@@ -217,6 +219,16 @@ async def test_what_only_the_provider_has_is_not_estimated(autojump_clock):
         assert_shape(await counted(world, "responses", body), "responses", 400, "unsupported_parameter")
         body = {**BODIES["responses"], "previous_response_id": "resp_of_nobody"}
         assert_shape(await counted(world, "responses", body), "responses", 404, "not_found")
+
+
+async def test_a_file_that_is_not_found_says_nothing_of_the_channel(autojump_clock):
+    missing = plain(404, b'{"error": {"message": "no such prompt", "type": "invalid_request_error"}}')
+    config = channels("one", route="dedicated", accounts=["acme"])
+    async with gateway(hosts={"one": [missing, told("responses")]}, config=config) as world:
+        refused = await counted(world, "responses", {**BODIES["responses"], "prompt": {"id": "pmpt_1"}})
+        assert_shape(refused, "responses", 404)
+        assert "no such prompt" in refused.json["error"]["message"]
+        assert (await counted(world, "responses")).json == ANSWERS["responses"]
 
 
 async def test_models_without_text_are_counted_too(autojump_clock):

@@ -42,7 +42,12 @@ async def test_the_answer_is_relayed_as_it_came_and_charged_by_its_usage(autojum
         assert seen.head.startswith(b"POST /v1/embeddings HTTP/1.1\r\n")
         assert json.loads(seen.body) == BODY
         record = await world.record(response)
-        assert (record.state, record.evidence, record.protocol, record.stream) == ("captured", "json_body", "chat", False)
+        assert (record.state, record.evidence, record.protocol, record.stream) == (
+            "captured",
+            "json_body",
+            "chat",
+            False,
+        )
         assert record.flags == ()
         assert record.hold_nanos == (len(seen.body) + QUOTE_MARGIN_TOKENS) * NANOS_PER_INPUT
         assert response.headers["x-hoptrio-hold"] == f"{record.hold_nanos / 10**9:.6f}".rstrip("0")

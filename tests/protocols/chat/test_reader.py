@@ -406,4 +406,6 @@ def test_images_sold_by_tokens_are_no_evidence_by_themselves():
     counts = read_body({"data": [{}, {}], "usage": usage}, operation="images").counts
     assert (counts.images, counts.input, counts.output) == (None, 5, 7)
     assert read_body({"data": [{}]}, operation="images").counts is None
-    assert read_body({"data": [{}], "usage": {"input_tokens": -1, "output_tokens": 7}}, operation="images").counts is None
+    assert (
+        read_body({"data": [{}], "usage": {"input_tokens": -1, "output_tokens": 7}}, operation="images").counts is None
+    )
