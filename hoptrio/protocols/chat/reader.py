@@ -207,6 +207,8 @@ class _Body(msgspec.Struct):
 
 
 _BODY = msgspec.json.Decoder(_Body)
+#: Counted only: each may be several MiB.
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
@@ -230,8 +232,11 @@ def _body_counts(call: Call, answer: _Body) -> Counts | None:
     counts = responses_counts(answer.usage, tier, tool_calls={})
     if not call.by_image:
         return counts
-    images = loads(answer.data)
-    return msgspec.structs.replace(counts or Counts(), images=len(images)) if isinstance(images, list) else None
+    try:
+        images = _LIST.decode(answer.data)
+    except UNREADABLE:
+        return None
+    return msgspec.structs.replace(counts or Counts(), images=len(images))
 
 
 def _moves(delta: _Delta) -> bool:
