@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
+import httpx
 import openai
 import pytest
 
@@ -207,6 +208,16 @@ def test_images(client):
     made = client.images.generate(model="sim-image", prompt="a cat\nsim: events=7", n=2)
     assert [base64.b64decode(each.b64_json)[:8] for each in made.data] == [b"\x89PNG\r\n\x1a\n"] * 2
     assert made.usage.output_tokens == 14
+
+
+def test_both_are_charged_to_the_billionth(client, gateway):
+    """0.02 for a million tokens of input, 0.04 for an image."""
+    embedded = client.embeddings.with_raw_response.create(model="sim-embedding", input="one\nsim: input=1234567")
+    drawn = client.images.with_raw_response.generate(model="sim-image", prompt="a cat", n=3)
+    for raw, charge in ((embedded, "0.00003"), (drawn, "0.12")):
+        path = f"{gateway.base_url}/v1/requests/{raw.headers['x-request-id']}"
+        told = httpx.get(path, headers={"authorization": f"Bearer {gateway.key}"}).json()
+        assert (told["state"], told["evidence"], told["charge"]) == ("captured", "json_body", charge)
 
 
 def test_a_stream_of_images_is_refused(client):
