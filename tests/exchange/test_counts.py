@@ -12,11 +12,11 @@ from hoptrio.ledger.model import Account, ApiKey
 from hoptrio.limits import COUNT_ABSENT_S
 from hoptrio.protocols.events import Protocol
 
-ACCOUNT = Account(id="acct_1", name="acme")
+ACCOUNT = Account(id="acct_1", name="acme", balance_nanos=0, held_nanos=0, created_at_ms=0)
 
 
 def key(name="key_1", **limits):
-    return ApiKey(id=name, account=ACCOUNT, **limits)
+    return ApiKey(id=name, account=ACCOUNT, created_at_ms=0, **limits)
 
 
 def count(counts, who):

@@ -212,9 +212,9 @@ def test_images(client):
 
 def test_both_are_charged_to_the_billionth(client, gateway):
     """0.02 for a million tokens of input, 0.04 for an image."""
-    embedded = client.embeddings.with_raw_response.create(model="sim-embedding", input="one\nsim: input=1234567")
+    embedded = client.embeddings.with_raw_response.create(model="sim-embedding", input="one\nsim: input=17")
     drawn = client.images.with_raw_response.generate(model="sim-image", prompt="a cat", n=3)
-    for raw, charge in ((embedded, "0.00003"), (drawn, "0.12")):
+    for raw, charge in ((embedded, "0.00000034"), (drawn, "0.12")):
         path = f"{gateway.base_url}/v1/requests/{raw.headers['x-request-id']}"
         told = httpx.get(path, headers={"authorization": f"Bearer {gateway.key}"}).json()
         assert (told["state"], told["evidence"], told["charge"]) == ("captured", "json_body", charge)
