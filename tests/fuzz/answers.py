@@ -9,8 +9,10 @@ from hoptrio.protocols.events import Protocol
 from tests.support.converting import GOLDEN, converting, cut_at, native
 from tests.support.standard_sse import standard
 
-INVARIANT = "Whatever a provider streams, no reader raises, every event for the client is whole JSON or [DONE], and nothing"
+INVARIANT = (
+    "Whatever a provider streams, no reader raises, every event for the client is whole JSON or [DONE], and nothing"
     " follows [DONE]."
+)
 PROTOCOLS = list(Protocol)
 PAIRS = [
     (channel, client)
