@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills returns clean
+.PHONY: help demo test check format bench world chaos matrix kills fuzz binary returns clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -16,6 +16,8 @@ help:
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
+	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
 	@scripts/setup demo
@@ -55,6 +57,16 @@ chaos:
 matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
+
+fuzz:
+	@scripts/setup test
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+binary:
+	@scripts/binary
+	@scripts/setup test
+	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
 
 kills:
 	@scripts/setup test

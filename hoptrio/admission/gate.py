@@ -11,6 +11,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from hoptrio import errors
 from hoptrio.admission.body import asks_usage, body_for
 from hoptrio.admission.carriage import Carriage
@@ -18,7 +20,7 @@ from hoptrio.admission.quote import dearest, quote, refuse_unpriced
 from hoptrio.admission.routing import Want, Why, refusal
 from hoptrio.protocols import convert
 from hoptrio.protocols.convert import NEAREST
-from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.events import Operation, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
 
-__all__ = ["Admitted", "Candidate", "admit", "examine"]
+__all__ = ["Admitted", "Candidate", "admit", "examine", "known"]
 
 
 class Candidate(NamedTuple):
@@ -52,6 +54,8 @@ class Candidate(NamedTuple):
 class Examined(NamedTuple):
     """A call in which nothing is wrong, wherever it may go."""
 
+    #: With what its model's prices say of it.
+    call: Call
     model: Model
     #: The channel that a provider-side id in it belongs to.
     pinned: str | None
@@ -62,6 +66,8 @@ class Admitted(NamedTuple):
     """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
     (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
 
+    #: With what its model's prices say of it.
+    call: Call
     model: Model
     candidates: tuple[Candidate, ...]
     quote: Quote
@@ -79,18 +85,10 @@ def examine(
 
     `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
     """
-    if call.protocol not in contract.protocols:
-        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
-    model = catalogue.models.get(call.model)
-    if model is None:
-        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
-    if model.max_output_tokens is None:
-        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    pinned = _pinned(call, key, owners)
-    if key.models and call.model not in key.models:
-        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
     _check_contract(call, contract)
-    return Examined(model, pinned, Carriage(call, model, refuse_unpriced(call, model)))
+    call = replace(call, by_image=call.operation == Operation.IMAGES and model.prices.image is not None)
+    return Examined(call, model, pinned, Carriage(call, model, refuse_unpriced(call, model)))
 
 
 def admit(
@@ -103,7 +101,7 @@ def admit(
     owners: Mapping[str, tuple[str, str | None]],
 ) -> Admitted:
     """Judge everything but limits and balance. Raises the first refusal that applies; `owners` as in `examine`."""
-    model, pinned, carriage = examine(call, key, contract, catalogue=catalogue, owners=owners)
+    call, model, pinned, carriage = examine(call, key, contract, catalogue=catalogue, owners=owners)
     want = Want(
         model=call.model,
         protocol=call.protocol,
@@ -125,6 +123,37 @@ def admit(
         if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
             return admitted
         # A stream of another process has begun to try that channel in between, so the next round leaves it out.
+
+
+def known(
+    call: Call,
+    key: ApiKey,
+    contract: Contract,
+    *,
+    catalogue: Catalogue,
+    owners: Mapping[str, tuple[str, str | None]],
+) -> tuple[Model, str | None]:
+    """The model, and the one channel whose ids the call refers to. Raises the refusals that need no channel."""
+    if call.protocol not in contract.protocols:
+        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
+    model = catalogue.models.get(call.model)
+    if model is None:
+        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
+    _check_sold(call, model)
+    pinned = _pinned(call, key, owners)
+    if key.models and call.model not in key.models:
+        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    return model, pinned
+
+
+def _check_sold(call: Call, model: Model) -> None:
+    """What has no price is not made: tokens of an output, or images."""
+    if model.max_output_tokens is not None:
+        return
+    if call.operation == Operation.GENERATE:
+        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
+    if call.operation == Operation.IMAGES and model.prices.image is None:
+        raise errors.BadRequest(f"The model {call.model!r} does not make images.", param="model")
 
 
 def _unsayable(route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:
@@ -177,7 +206,7 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
         quote(carriage.prepared(protocol).call, size, model, carriage.dropped(protocol))
         for protocol, size in largest.items()
     ]
-    return Admitted(model=model, candidates=tuple(candidates), quote=dearest(quotes))
+    return Admitted(call=call, model=model, candidates=tuple(candidates), quote=dearest(quotes))
 
 
 def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:

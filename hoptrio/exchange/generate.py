@@ -61,6 +61,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                 check_same(asked.claim, asked.claimed)
             else:
                 admitted = _admit(gateway, asked, key, contract)
+                call = admitted.call
                 source = ChannelSource(
                     gateway.upstream,
                     gateway.router,
@@ -70,7 +71,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                     dropped=face.tools_dropped,
                 )
                 stack.callback(source.close)
-                _check_room(gateway)
+                gateway.check_room()
                 gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
@@ -109,7 +110,7 @@ async def _run(
     record: RequestRecord,
 ) -> Claimed | None:
     """The request that stands for this one, if another was a moment earlier: then nothing has happened here."""
-    call = asked.call
+    call = admitted.call
     face.framing = call.framing
     desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=asked.claim)
     with _kept(gateway, rules, call, contract, record) as transcript:
@@ -155,13 +156,6 @@ def _kept(
     finally:
         if not transcript.over:
             spools.own.drop(transcript)
-
-
-def _check_room(gateway: Gateway) -> None:
-    if gateway.draining:
-        raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
-    if len(gateway.registry) >= gateway.max_streams:
-        raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
 
 
 def _record(
