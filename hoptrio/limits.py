@@ -301,6 +301,9 @@ SPOOL_STEP_BYTES = 4 * KIB
 #: the second waits, what should be written is lost instead.
 SPOOL_MEMORY_BYTES_MAX = 32 * MIB
 SPOOL_QUEUE_BYTES_MAX = 32 * MIB
+#: When memory is full, this part of it is written out; streams that are written out at a time: 1 ms of the event loop.
+SPOOL_RELIEF = 16
+SPOOL_BATCH = 128
 #: One file; a cap below sixteen of them makes them smaller.
 SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
 #: What has ended is written out, and what has expired is taken away, this often.

@@ -34,36 +34,62 @@ class Replay:
     def __init__(self, framing: Framing, tell: Tell) -> None:
         self._tell = tell
         self._array = framing is Framing.JSON_ARRAY
-        self._rest = b""
+        #: Of an unfinished event; joined once its end is there, since an image may come in hundreds of pieces.
+        self._parts: list[bytes] = []
+        #: The last two bytes of them: what separates events may come in pieces, too.
+        self._seam = b""
         #: Events so far, told or not.
         self.events = 0
 
     def feed(self, data: bytes) -> bytes:
         """The events that are whole now, as they are to be told."""
-        data = self._rest + data
-        if self._array:
-            return self._feed_array(data)
-        *blocks, self._rest = data.split(b"\n\n")
+        self._parts.append(data)
+        seamed = self._seam + data
+        self._seam = seamed[-2:]
+        blocks = self._elements(seamed) if self._array else self._blocks(seamed)
         return b"".join([self._next(block) for block in blocks])
 
     def finish(self) -> bytes:
         """What was held back for an end that may belong to no event."""
-        rest, self._rest = self._rest.removesuffix(b"]"), b""
-        return self._next(data_event(rest)[:-2]) if self._array and rest not in (b"", b"[") else b""
+        rest = b"".join(self._parts).removeprefix(b"[").removesuffix(b"]")
+        self._parts.clear()
+        return self._next(_block(rest)) if self._array and rest else b""
 
-    def _feed_array(self, data: bytes) -> bytes:
-        *elements, rest = data.split(b",\r\n")
+    def _blocks(self, newest: bytes) -> list[bytes]:
+        if b"\n\n" not in newest:
+            return []
+        *blocks, rest = self._joined().split(b"\n\n")
+        self._keep(rest)
+        return blocks
+
+    def _elements(self, newest: bytes) -> list[bytes]:
+        """An element is known to be whole by what stands behind it, or, the newest one, by itself."""
+        if b",\r\n" not in newest and not newest.endswith(b"}"):
+            return []
+        *elements, rest = self._joined().split(b",\r\n")
         if is_object(rest.removeprefix(b"[")):
-            # Not known by its separator yet, and whole.
             elements.append(rest)
             rest = b""
-        self._rest = rest
-        blocks = [data_event(each.removeprefix(b"["))[:-2] for each in elements if each]
-        return b"".join([self._next(block) for block in blocks])
+        self._keep(rest)
+        return [_block(each.removeprefix(b"[")) for each in elements if each]
+
+    def _joined(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+    def _keep(self, rest: bytes) -> None:
+        if rest:
+            self._parts.append(rest)
 
     def _next(self, block: bytes) -> bytes:
         self.events += 1
         return self._tell(self.events, block)
+
+
+def _block(element: bytes) -> bytes:
+    """An element as the block of an event."""
+    return data_event(element)[:-2]
 
 
 def by_number(after: int) -> Tell:

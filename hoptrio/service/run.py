@@ -258,6 +258,9 @@ class _Reload:
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
             gateway.released.limit = config.server.released_output_limit
+            if gateway.spools is not None:
+                gateway.spools.own.caps.kept_s = config.server.reattach_minutes * 60
+                gateway.spools.own.caps.stream_bytes_max = config.server.reattach_bytes_max
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.

@@ -8,6 +8,7 @@ is beyond a cap is lost, and said to be lost: a part of a stream is never told a
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
@@ -52,7 +53,8 @@ class Spool:
         #: By request id, and by (account, name).
         self._transcripts: dict[str, Transcript] = {}
         self._named: dict[tuple[str, str], Transcript] = {}
-        #: Ended and not written out; a dictionary for its order.
+        #: Those that grow, and those that have ended and are not written out; dictionaries for their order.
+        self._growing: dict[Transcript, None] = {}
         self._fresh: dict[Transcript, None] = {}
         #: (when, whose), in the order of their ends.
         self._expiring: deque[tuple[int, Transcript]] = deque()
@@ -77,6 +79,7 @@ class Spool:
         """Begin to keep a stream. `name_of` tells from the first bytes what the client knows the answer by ("" =
         nothing); of two with one name the newer is meant."""
         transcript = self._transcripts[about.request_id] = Transcript(self, about, name_of)
+        self._growing[transcript] = None
         return transcript
 
     def _name(self, transcript: Transcript) -> None:
@@ -113,6 +116,7 @@ class Spool:
         end = transcript.end
         now_ms = self._now_ms()
         transcript.ended_at_ms = now_ms
+        self._growing.pop(transcript, None)
         self._expiring.append((now_ms + int(self.caps.kept_s * 1000), transcript))
         if end is None or transcript.lost or transcript.size + len(end.body) > self.caps.stream_bytes_max:
             self._lose(transcript)
@@ -128,10 +132,16 @@ class Spool:
         transcript.counted_bytes = held
 
     def _relieve(self) -> None:
-        """Too much is in memory: all of it goes to the segments, in one write."""
-        if self.memory_bytes > self.caps.memory_bytes_max:
-            growing = [each for each in self._transcripts.values() if each.buffer and each not in self._fresh]
-            self._write_out([*self._fresh, *growing])
+        """Too much is in memory: the oldest goes to the segments, until there is some room again."""
+        if self.memory_bytes <= self.caps.memory_bytes_max:
+            return
+        chosen, spare = [], self.caps.memory_bytes_max // limits.SPOOL_RELIEF
+        excess = self.memory_bytes - self.caps.memory_bytes_max + spare
+        for transcript in (*self._fresh, *self._growing):
+            if transcript.counted_bytes and excess > 0:
+                chosen.append(transcript)
+                excess -= transcript.counted_bytes
+        self._write_out(chosen)
 
     def _lose(self, transcript: Transcript) -> None:
         self._unpin(transcript)
@@ -142,6 +152,7 @@ class Spool:
         # Whatever is taken from now on is looked at, and thrown away.
         transcript.mark_bytes = -1
         self._count(transcript)
+        self._growing.pop(transcript, None)
         self._fresh.pop(transcript, None)
         transcript.wake()
 
@@ -203,7 +214,9 @@ class Spool:
         """Write out and expire until cancelled."""
         while True:
             await trio.sleep(limits.SPOOL_TICK_S)
-            self.write_out()
+            while fresh := list(islice(self._fresh, limits.SPOOL_BATCH)):
+                self._write_out(fresh)
+                await trio.lowlevel.checkpoint()
             self.expire()
 
     def expire(self) -> None:

@@ -32,27 +32,28 @@ log = structlog.get_logger("hoptrio.spool")
 @asynccontextmanager
 async def open_spools(
     directory: Path | str, caps: Caps, *, bytes_max: int, sharers: int, now_ms: Callable[[], int]
-) -> AsyncIterator[Spools | None]:
-    """The spools in `directory`, which is made if there is none; None, and a line in the log, if that cannot be.
+) -> AsyncIterator[Spools]:
+    """The spools in `directory`, which is made if there is none; if that cannot be, a line in the log says so, and what
+    should go to the disk is lost.
 
     `bytes_max` is for all processes together, of which there are `sharers`. On leaving, what has ended is on disk, and
     this process is one of the dead.
     """
+    home: Home | None = None
     try:
         home = await trio.to_thread.run_sync(Home, Path(directory))
     except OSError as error:
-        log.error("streams cannot be kept: no client can come back to one", error=error.strerror)
-        yield None
-        return
+        log.error("streams cannot be kept on disk: clients can come back to few", error=error.strerror)
     scribe = ThreadScribe()
-    segments = Segments(home.path, scribe, bytes_max=bytes_max // sharers)
+    segments = Segments(home.path if home else Path(directory), scribe, bytes_max=bytes_max // sharers)
     spools = Spools(Spool(caps, segments, scribe, now_ms), home, bytes_max=bytes_max, now_ms=now_ms)
     try:
         yield spools
     finally:
         with trio.move_on_after(limits.LEDGER_CLOSE_S, shield=True):
             await spools.own.close()
-        home.close()
+        if home is not None:
+            home.close()
 
 
 class Spools:

@@ -184,12 +184,21 @@ async def test_a_long_path_is_no_obstacle(tmp_path):
         assert await read(other) == (b"a", GOES_ON)
 
 
-async def test_without_a_directory_there_is_no_spool_and_a_line_in_the_log(tmp_path, capsys):
+async def test_without_a_directory_streams_are_kept_as_long_as_they_are_in_memory(tmp_path, capsys):
     (tmp_path / "file").touch()
     caps = Caps(kept_s=600, stream_bytes_max=MIB)
-    async with open_spools(tmp_path / "file", caps, bytes_max=MIB, sharers=1, now_ms=lambda: 0) as made:
-        assert made is None
-    assert "streams cannot be kept" in capsys.readouterr().out
+    async with open_spools(tmp_path / "file", caps, bytes_max=MIB, sharers=1, now_ms=lambda: NOW_MS) as made:
+        transcript = begin(made)
+        transcript.take(b"a")
+        assert await read(made) == (b"a", GOES_ON)
+        transcript.finish(CLEAN)
+        assert await read(made) == (b"a", CLEAN)
+        transcript = begin(made, "req_2")
+        transcript.take(b"a" * 100 * KIB)
+        while (await read(made, "req_2"))[1] is GOES_ON:  # noqa: ASYNC110 - a thread finds it out
+            await trio.sleep(0.001)
+        assert await read(made, "req_2") == (b"", None)
+    assert "streams cannot be kept on disk" in capsys.readouterr().out
 
 
 async def test_a_process_that_kept_nothing_leaves_nothing(machine):
