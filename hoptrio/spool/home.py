@@ -26,6 +26,7 @@ __all__ = ["Home", "is_dead", "others", "socket_of", "sweep"]
 
 _LOCK = "lock"
 _SOCKET = "socket"
+_NEW = "new-"
 
 
 class Home:
@@ -36,9 +37,12 @@ class Home:
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spool = spool
         self.path = spool / f"{_boot()}{os.getpid()}-{secrets.token_hex(4)}"
-        self.path.mkdir(mode=0o700)
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        # Locked before it is a home: one that is not would be a dead process's to whoever looks at that moment.
+        new = spool / f"{_NEW}{self.path.name}"
+        new.mkdir(mode=0o700)
+        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self.path)
 
     @property
     def socket(self) -> Path:
@@ -61,7 +65,8 @@ def others(home: Home) -> list[Path]:
 
 def _homes(home: Home) -> list[Path]:
     with suppress(OSError):
-        return [path for path in sorted(home.spool.iterdir()) if path != home.path and (path / _LOCK).exists()]
+        found = [path for path in sorted(home.spool.iterdir()) if path != home.path and (path / _LOCK).exists()]
+        return [path for path in found if not path.name.startswith(_NEW)]
     return []
 
 
@@ -100,6 +105,10 @@ def sweep(home: Home, *, older_than_s: float, bytes_max: int) -> int:
     beyond `bytes_max` of all homes together the oldest files. How many processes live, this one included."""
     there = _homes(home)
     dead = [path for path in there if is_dead(path)]
+    for path in home.spool.glob(f"{_NEW}*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < older_than_s:
+                shutil.rmtree(path)
     for path in dead:
         before = not path.name.startswith(_boot())
         if before or all(changed_s < older_than_s for changed_s, _, _ in _files(path)):

@@ -207,6 +207,24 @@ async def test_a_process_that_kept_nothing_leaves_nothing(machine):
     assert not list(machine.directory.iterdir())
 
 
+async def test_a_home_is_nobodys_prey_while_it_is_made(machine, monkeypatch):
+    """Between the making of its lock's file and its lock it would look like a dead process's."""
+    async with machine.process() as one:
+        lock, seen = home.fcntl.flock, []
+
+        def look_first(descriptor, how):
+            if how == home.fcntl.LOCK_EX:
+                seen.append([home.is_dead(path) for path in home.others(one._home)])
+                home.sweep(one._home, older_than_s=NOW_MS / 1000 - 600, bytes_max=MIB)
+            lock(descriptor, how)
+
+        monkeypatch.setattr(home.fcntl, "flock", look_first)
+        async with machine.process() as other:
+            begin(other).take(b"a")
+            assert await read(one) == (b"a", GOES_ON)
+        assert seen == [[]]
+
+
 # -- clearing up -------------------------------------------------------------------------------------------------------
 
 
@@ -231,6 +249,16 @@ async def test_homes_of_the_dead_go_when_all_in_them_is_too_old(machine):
         living = home.sweep(one._home, older_than_s=one._since_ms() / 1000, bytes_max=MIB)
         assert living == 1
         assert (old.exists(), young.exists(), one._home.path.exists()) == (False, True, True)
+
+
+async def test_a_home_that_was_never_finished_goes_when_it_is_old(machine):
+    async with machine.process() as one:
+        new = machine.directory / "new-1"
+        new.mkdir()
+        home.sweep(one._home, older_than_s=new.stat().st_mtime - 1, bytes_max=MIB)
+        assert new.exists()
+        home.sweep(one._home, older_than_s=new.stat().st_mtime + 1, bytes_max=MIB)
+        assert not new.exists()
 
 
 async def test_homes_from_before_the_machine_was_started_are_never_read(machine):
