@@ -235,26 +235,26 @@ def _check_server(
 
 def _check_journal(ledger: LedgerSettings, report: Report, source: Source) -> None:
     path = _journal(ledger, source)
-    if path is not None:
-        _check_directory(path, ("ledger", "journal"), report)
+    if path is not None and (wrong := _unusable(path)):
+        report.error(("ledger", "journal"), wrong)
 
 
 def _check_spool(server: Server, report: Report, source: Source) -> None:
     if not server.keeps_streams:
         return
-    _check_directory(source.directory / server.spool_dir, ("server", "spool_dir"), report)
+    if wrong := _unusable(source.directory / server.spool_dir):
+        report.warn(("server", "spool_dir"), f"{wrong}: clients cannot come back to an answer that has ended")
     if server.spool_bytes_max // server.workers < server.reattach_bytes_max:
         what = "is less than reattach_bytes_max, one stream's, for each worker"
         report.error(("server", "spool_bytes_max"), f"{server.spool_bytes_max} {what}")
 
 
-def _check_directory(path: Path, key: Key, report: Report) -> None:
-    """A gateway makes the directory when it starts; whether it can is told before."""
+def _unusable(path: Path) -> str:
+    """A gateway makes the directory when it starts; why it cannot is told before, "" = it can."""
     there = next(each for each in (path, *path.parents) if os.path.exists(each))
     if not there.is_dir():
-        report.error(key, f"{there.name} is not a directory")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        report.error(key, f"the directory {there.name} cannot be written")
+        return f"{there.name} is not a directory"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"the directory {there.name} cannot be written"
 
 
 def _journal(ledger: LedgerSettings, source: Source) -> Path | None:

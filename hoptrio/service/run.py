@@ -96,19 +96,7 @@ async def serve(
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
-            gateway = Gateway(
-                ledger=ledger,
-                upstream=upstream,
-                catalogue=config.catalogue,
-                contracts=config.contracts,
-                contract=config.server.contract,
-                max_streams=max_streams,
-                cors_origins=config.server.cors_origins,
-                currency=config.ledger.currency,
-                released_output_limit=config.server.released_output_limit,
-                breakers=breakers,
-                spools=spools,
-            )
+            gateway = _gateway(config, ledger, upstream, max_streams, breakers, spools)
             if spools is not None:
                 services.start_soon(spools.run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
@@ -133,6 +121,29 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+def _gateway(
+    config: Config,
+    ledger: Ledger,
+    upstream: Upstream,
+    max_streams: int,
+    breakers: Breakers | None,
+    spools: Spools | None,
+) -> Gateway:
+    return Gateway(
+        ledger=ledger,
+        upstream=upstream,
+        catalogue=config.catalogue,
+        contracts=config.contracts,
+        contract=config.server.contract,
+        max_streams=max_streams,
+        cors_origins=config.server.cors_origins,
+        currency=config.ledger.currency,
+        released_output_limit=config.server.released_output_limit,
+        breakers=breakers,
+        spools=spools,
+    )
 
 
 @asynccontextmanager
