@@ -297,6 +297,10 @@ SPOOL_BYTES_MAX = 1024 * MIB
 SPOOL_PIECE_BYTES = 64 * KIB
 #: The spool counts a growing stream in steps of this size: 1 us each, and up to one step a stream is not counted.
 SPOOL_STEP_BYTES = 4 * KIB
+#: A write of this size is not gathered but goes as it is; so much goes to the disk at a time, or what there is after a
+#: tick. Together they halve what a burst costs.
+SPOOL_DIRECT_BYTES = 16 * KIB
+SPOOL_WRITE_BYTES = 256 * KIB
 #: In the memory of one process, and on its way to the disk. Beyond the first everything is written out; while more than
 #: the second waits, what should be written is lost instead.
 SPOOL_MEMORY_BYTES_MAX = 32 * MIB

@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -27,6 +28,9 @@ __all__ = ["AnyScribe", "InlineScribe", "ThreadScribe", "read_extent", "read_fra
 
 log = structlog.get_logger("hoptrio.spool")
 
+#: Of one writev; Linux takes 1,024.
+_PARTS_MAX = 1024
+
 
 class AnyScribe(Protocol):
     """Either."""
@@ -39,7 +43,7 @@ class AnyScribe(Protocol):
         """What waits to be written."""
 
     def write(self, extents: Sequence[Extent]) -> None:
-        """Append the frames of extents that follow each other in one segment."""
+        """Append the frames of extents that follow each other."""
 
     def remove(self, segment: Segment) -> None:
         """Take a file away."""
@@ -118,20 +122,22 @@ class _Disk:
         self._failing = False
 
     def write(self, extents: Sequence[Extent]) -> None:
-        segment = extents[0].segment
-        try:
-            self._append(segment, b"".join(part for each in extents if each.frame for part in each.frame.parts()))
-            self._failing = False
-        except OSError as error:
-            # Where in the file the next frame would land is not known any more.
-            segment.gone = True
-            if not self._failing:
-                log.error("the spool cannot be written; streams of now cannot be come back to", error=error.strerror)
-            self._failing = True
-        for extent in extents:
-            extent.frame = None
+        for segment, group in groupby(extents, key=lambda extent: extent.segment):
+            together = list(group)
+            frames = [extent.frame for extent in together if extent.frame is not None]
+            try:
+                self._append(segment, [part for frame in frames for part in frame.parts() if part])
+                self._failing = False
+            except OSError as error:
+                # Where in the file the next frame would land is not known any more.
+                segment.gone = True
+                if not self._failing:
+                    log.error("the spool cannot be written: streams of now are lost", error=error.strerror)
+                self._failing = True
+            for extent in together:
+                extent.frame = None
 
-    def _append(self, segment: Segment, data: bytes) -> None:
+    def _append(self, segment: Segment, parts: list[bytes | bytearray]) -> None:
         if segment.gone:
             return
         if self._open is not segment:
@@ -139,9 +145,15 @@ class _Disk:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._descriptor = os.open(segment.path, flags, 0o600)
             self._open = segment
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        for start in range(0, len(parts), _PARTS_MAX):
+            self._write(parts[start : start + _PARTS_MAX])
+
+    def _write(self, parts: list[bytes | bytearray]) -> None:
+        written = os.writev(self._descriptor, parts)
+        if written < sum(map(len, parts)):
+            view = memoryview(b"".join(parts))[written:]
+            while view:
+                view = view[os.write(self._descriptor, view) :]
 
     def remove(self, segment: Segment) -> None:
         if self._open is segment:

@@ -65,6 +65,9 @@ class Segments:
         self._scribe = scribe
         self._segments: deque[Segment] = deque()
         self._made = 0
+        #: Placed, and not given to the scribe yet.
+        self._pending: list[Extent] = []
+        self._pending_bytes = 0
         #: In all files.
         self.bytes = 0
         self.limit(bytes_max)
@@ -76,25 +79,29 @@ class Segments:
         self._make_room(0)
 
     def append(self, frames: Sequence[Frame]) -> list[Extent | None]:
-        """Write frames behind each other. None for one that finds no room: it is larger than the whole cap, or the disk
-        does not keep up."""
-        extents: list[Extent] = []
+        """Write frames behind each other, soon. None for one that finds no room: it is larger than the whole cap, or
+        the disk does not keep up."""
         placed: list[Extent | None] = []
         for frame in frames:
             if frame.size > self._bytes_max or self._scribe.queued_bytes > limits.SPOOL_QUEUE_BYTES_MAX:
                 placed.append(None)
                 continue
             segment = self._with_room(frame.size)
-            if extents and extents[-1].segment is not segment:
-                self._scribe.write(extents)
-                extents = []
-            extents.append(Extent(segment, segment.bytes, frame))
-            placed.append(extents[-1])
+            extent = Extent(segment, segment.bytes, frame)
+            placed.append(extent)
+            self._pending.append(extent)
+            self._pending_bytes += frame.size
             segment.bytes += frame.size
             self.bytes += frame.size
-        if extents:
-            self._scribe.write(extents)
+        if self._pending_bytes >= limits.SPOOL_WRITE_BYTES:
+            self.flush()
         return placed
+
+    def flush(self) -> None:
+        """Write what has been appended."""
+        if self._pending:
+            self._scribe.write(self._pending)
+            self._pending, self._pending_bytes = [], 0
 
     def _with_room(self, size: int) -> Segment:
         current = self._segments[-1] if self._segments else None
@@ -116,6 +123,7 @@ class Segments:
                 self._remove(segment)
 
     def _remove(self, segment: Segment) -> None:
+        self.flush()
         self._segments.remove(segment)
         self.bytes -= segment.bytes
         segment.gone = True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hoptrio.spool.chunk import About
     from hoptrio.spool.scribe import AnyScribe
-    from hoptrio.spool.segments import Segments
+    from hoptrio.spool.segments import Extent, Segments
 
 __all__ = ["Caps", "Spool"]
 
@@ -82,12 +82,12 @@ class Spool:
         self._growing[transcript] = None
         return transcript
 
-    def _name(self, transcript: Transcript) -> None:
+    def _name(self, transcript: Transcript, told: bytes) -> None:
         name_of = transcript.name_of
-        if name_of is None:
+        if name_of is None or not told:
             return
         transcript.name_of = None
-        transcript.name = name_of(bytes(transcript.buffer) if transcript.end is None else transcript.end.body)
+        transcript.name = name_of(told)
         if transcript.name:
             self._named[transcript.about.account_id, transcript.name] = transcript
 
@@ -101,7 +101,8 @@ class Spool:
         if transcript.lost:
             transcript.buffer.clear()
             return
-        self._name(transcript)
+        if transcript.name_of is not None:
+            self._name(transcript, bytes(transcript.buffer))
         self._count(transcript)
         if transcript.size > self.caps.stream_bytes_max:
             self._lose(transcript)
@@ -110,6 +111,24 @@ class Spool:
             self._write_out([transcript])
         transcript.mark_bytes = len(transcript.buffer) + limits.SPOOL_STEP_BYTES
         self._relieve()
+
+    def took(self, transcript: Transcript, data: bytes) -> None:
+        """A large write, which goes to the segments as it is: copying it into a buffer first costs as much again."""
+        if transcript.lost:
+            return
+        if transcript.name_of is not None:
+            self._name(transcript, data)
+        if transcript.size + len(data) > self.caps.stream_bytes_max:
+            self._lose(transcript)
+            return
+        frames = [self._frame(transcript)] if transcript.buffer else []
+        offset = transcript.size
+        frames.append(Frame(Chunk(transcript.about, offset, data, None, transcript.name)))
+        for extent in self._segments.append(frames):
+            if extent is None:
+                self._lose(transcript)
+                return
+            self._spilled(transcript, extent)
 
     def ended(self, transcript: Transcript) -> None:
         """Called by a transcript that has its end."""
@@ -121,7 +140,7 @@ class Spool:
         if end is None or transcript.lost or transcript.size + len(end.body) > self.caps.stream_bytes_max:
             self._lose(transcript)
             return
-        self._name(transcript)
+        self._name(transcript, end.body)
         self._count(transcript)
         self._fresh[transcript] = None
         self._relieve()
@@ -161,34 +180,40 @@ class Spool:
     def write_out(self) -> None:
         """Write what has ended, so that it outlives this process."""
         self._write_out(list(self._fresh))
+        self._segments.flush()
 
     def _write_out(self, transcripts: Sequence[Transcript]) -> None:
-        frames = [Frame(self._chunk(each)) for each in transcripts]
-        for transcript, extent in zip(transcripts, self._segments.append(frames), strict=True):
+        extents = self._segments.append([self._frame(each) for each in transcripts])
+        for transcript, extent in zip(transcripts, extents, strict=True):
             if extent is None:
                 self._lose(transcript)
                 continue
-            if all(extent.segment is not each.segment for each in transcript.extents):
-                extent.segment.pins += 1
-            transcript.extents.append(extent)
-            transcript.spilled_bytes += extent.data_bytes
-            transcript.buffer = bytearray()
-            transcript.end = None
-            transcript.mark_bytes = limits.SPOOL_STEP_BYTES
-            self._count(transcript)
+            self._spilled(transcript, extent)
             if transcript in self._fresh:
                 del self._fresh[transcript]
                 self._unpin(transcript)
 
+    def _spilled(self, transcript: Transcript, extent: Extent) -> None:
+        if all(extent.segment is not each.segment for each in transcript.extents):
+            extent.segment.pins += 1
+        transcript.extents.append(extent)
+        transcript.spilled_bytes += extent.data_bytes
+        transcript.buffer = bytearray()
+        transcript.end = None
+        transcript.mark_bytes = limits.SPOOL_STEP_BYTES
+        self._count(transcript)
+
     @staticmethod
-    def _chunk(transcript: Transcript) -> Chunk:
-        return Chunk(
-            transcript.about,
-            transcript.spilled_bytes,
-            transcript.buffer,
-            transcript.end,
-            transcript.name,
-            transcript.ended_at_ms or 0,
+    def _frame(transcript: Transcript) -> Frame:
+        return Frame(
+            Chunk(
+                transcript.about,
+                transcript.spilled_bytes,
+                transcript.buffer,
+                transcript.end,
+                transcript.name,
+                transcript.ended_at_ms or 0,
+            )
         )
 
     def _unpin(self, transcript: Transcript) -> None:
@@ -217,6 +242,7 @@ class Spool:
             while fresh := list(islice(self._fresh, limits.SPOOL_BATCH)):
                 self._write_out(fresh)
                 await trio.lowlevel.checkpoint()
+            self._segments.flush()
             self.expire()
 
     def expire(self) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from hoptrio import limits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -78,10 +80,13 @@ class Transcript:
 
     def take(self, data: bytes) -> None:
         """What the client is sent, whole events."""
-        buffer = self.buffer
-        buffer += data
-        if len(buffer) > self.mark_bytes:
-            self._spool.grew(self)
+        if len(data) >= limits.SPOOL_DIRECT_BYTES:
+            self._spool.took(self, data)
+        else:
+            buffer = self.buffer
+            buffer += data
+            if len(buffer) > self.mark_bytes:
+                self._spool.grew(self)
         if self._changed is not None:
             self.wake()
 

@@ -45,6 +45,7 @@ class Rig:
 
     @property
     def on_disk(self):
+        self.segments.flush()
         return sum(file.stat().st_size for file in self.directory.glob("*.seg"))
 
 
@@ -80,7 +81,7 @@ async def test_what_was_taken_is_read_before_and_behind_the_disk(tmp_path):
 @settings(max_examples=30)
 @given(st.data())
 def test_any_pieces_are_read_by_any_number_of_readers_that_follow(tmp_path_factory, data):
-    pieces = data.draw(st.lists(st.integers(0, 40 * KIB).map(lambda size: os.urandom(8)[:1] * size), max_size=12))
+    pieces = data.draw(st.lists(st.integers(0, 80 * KIB).map(lambda size: os.urandom(8)[:1] * size), max_size=12))
     starts = data.draw(st.lists(st.integers(0, len(pieces)), max_size=3))
 
     async def main():
@@ -118,6 +119,31 @@ async def test_names_are_an_accounts_own_and_the_newer_of_two_is_meant(tmp_path)
     assert await read(rig.spool, "req_1") == (b"first", CLEAN)
     assert await read(rig.spool, "resp_1", "other") is None
     assert await read(rig.spool, "req_1", "other") is None
+
+
+@pytest.mark.parametrize("size", [10, limits.SPOOL_DIRECT_BYTES])
+async def test_a_name_is_read_from_the_first_write_however_large(tmp_path, size):
+    rig = Rig(tmp_path)
+    seen = []
+    transcript = rig.open(lambda told: seen.append(told) or "resp_1")
+    for piece in (b"a" * size, b"b", b"c" * limits.SPOOL_DIRECT_BYTES, b"d"):
+        transcript.take(piece)
+    transcript.finish(CLEAN)
+    rig.spool.write_out()
+    assert seen == [b"a" * size]
+    whole = b"a" * size + b"b" + b"c" * limits.SPOOL_DIRECT_BYTES + b"d"
+    assert await read(rig.spool, "resp_1") == (whole, CLEAN)
+
+
+async def test_large_and_small_writes_beyond_the_cap_are_lost_alike(tmp_path):
+    rig = Rig(tmp_path, stream_bytes_max=40 * KIB)
+    transcript = rig.open()
+    for _ in range(3):
+        transcript.take(b"a" * limits.SPOOL_DIRECT_BYTES)
+        transcript.take(b"b")
+    transcript.finish(CLEAN)
+    assert await read(rig.spool, "req_1") == (b"", None)
+    assert rig.spool.memory_bytes == 0
 
 
 async def test_a_stream_that_is_dropped_was_never_there_and_wakes_its_readers(tmp_path):
@@ -255,7 +281,7 @@ async def test_a_disk_that_fails_loses_what_was_on_it_and_stops_nothing(tmp_path
     rig.ended(b"x")
     rig.spool.write_out()
     assert await read(rig.spool, "req_4") == (b"x", CLEAN)
-    assert capsys.readouterr().out.count("the spool cannot be written") == 1
+    assert capsys.readouterr().out.count("the spool cannot be written: streams of now are lost") == 1
 
 
 async def test_a_file_that_was_damaged_is_told_as_lost(tmp_path):

@@ -195,6 +195,7 @@ async def test_without_a_directory_streams_are_kept_as_long_as_they_are_in_memor
         assert await read(made) == (b"a", CLEAN)
         transcript = begin(made, "req_2")
         transcript.take(b"a" * 100 * KIB)
+        made.own.write_out()
         while (await read(made, "req_2"))[1] is GOES_ON:  # noqa: ASYNC110 - a thread finds it out
             await trio.sleep(0.001)
         assert await read(made, "req_2") == (b"", None)
