@@ -254,7 +254,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "tools": _to("tools"),
         "choice": _to("tool_choice", "a choice among some leaves the other tools out"),
         "serial": _to("parallel_tool_calls"),
-        "limit_tokens": _to("max_tokens", "the spelling that all servers of this protocol know"),
+        "limit_tokens": _to("max_tokens", "or `max_completion_tokens`: the channel's `max_tokens_field`"),
         "temperature": _to("temperature"),
         "top_p": _to("top_p"),
         "top_k": _drop("not in OpenAI's API; agents send a default of their own"),

@@ -264,7 +264,7 @@ def test_codex_of_a_known_model_on_every_channel(channel):
     out = json.dumps(converted("responses", channel, codex_of_a_known_model()))
     assert '"functions__exec"' in out
     assert '"functions__wait"' in out
-    assert '"input": "text(1)"' in out or r'\"input\":\"text(1)\"' in out
+    assert '"input": "text(1)"' in out or r"\"input\":\"text(1)\"" in out
     assert "a.py" in out
     assert ("parallel" in out) is (channel != "gemini")
 
