@@ -14,7 +14,7 @@ help:
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
-	@echo "make clients agents finish a turn with a tool call on channels of every protocol; 2 GB of packages (CLIENTS_ARGS=...)"
+	@echo "make clients agents finish a turn with a tool call on channels of every protocol; 1.5 GB of packages (CLIENTS_ARGS=...)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 
 demo:
