@@ -25,7 +25,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "clients"
 DEMO_URL = "http://127.0.0.1:8080"
 DEMO_KEY = "sk-hoptrio-demo"
 PROGRAMS = ("python", "js", "sh")
-RUN_S = 60
+#: Agents take seconds, and far more on a machine that is busy.
+RUN_S = 120
 
 _BLOCK = re.compile(
     r"(?:In `(?P<path>[^`\n]+)`:\n+)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
