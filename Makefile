@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills clients binary clean
+.PHONY: help demo test check format bench world chaos matrix kills clients fuzz binary clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -16,6 +16,7 @@ help:
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make clients agents finish a turn with a tool call on channels of every protocol; 1.5 GB of packages (CLIENTS_ARGS=...)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
 	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
@@ -56,6 +57,11 @@ chaos:
 matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
+
+fuzz:
+	@scripts/setup test
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 binary:
 	@scripts/binary
