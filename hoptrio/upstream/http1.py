@@ -170,10 +170,19 @@ class Http1Answer:
         self._done = False
 
     def receive(self) -> Coroutine[Any, Any, bytes | BodyEnd]:
-        """See `answer.Answer.receive`. Every event passes here: one frame less on the way."""
+        """See `answer.Answer.receive`."""
         if self._decoder is None:
             return self._receive_framed()
         return self._receive_decoded(self._decoder)
+
+    async def each(self, take: Callable[[bytes], bool]) -> BodyEnd | None:
+        """See `answer.Answer.each`."""
+        if self._decoder is None:
+            return await self._each_framed(take)
+        while isinstance(data := await self._receive_decoded(self._decoder), bytes):
+            if take(data):
+                return None
+        return data
 
     def finish(self) -> None:
         """See `answer.Answer.finish`."""
@@ -232,6 +241,24 @@ class Http1Answer:
             body = framing.feed(data)
             if body:
                 return body
+        return framing.end
+
+    async def _each_framed(self, take: Callable[[bytes], bool]) -> BodyEnd | None:
+        framing = self._framing
+
+        def feed(data: bytes) -> bool:
+            if not data:
+                framing.eof()
+                return True
+            body = framing.feed(data)
+            return (bool(body) and take(body)) or framing.end is not None
+
+        first, self._first = self._first, b""
+        if framing.end is None and not (first and feed(first)):
+            try:
+                await self.connection.wire.receive_each(feed)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                framing.end = BodyEnd.RESET
         return framing.end
 
     async def _receive_decoded(self, decoder: Decoder) -> bytes | BodyEnd:
