@@ -1,8 +1,8 @@
 """One stream: hold, dispatch, relay, settle, tell. The task group and the order of its ends.
 
-    nursery ── writer's tasks     watch the client; empty its backlog           (downstream's, started here)
-            ── clock              keep-alive, header limit, stall, write stall
-            ── this task          hold -> [ scope: { open -> pump } ] -> settle -> tell -> deliver
+    this task    hold -> [ scope: { open -> pump } ] -> settle -> tell -> deliver
+    writer       watches the client, empties its backlog                           (downstream's, started here)
+    clock        keep-alive, header limit, stall, write stall
 
 The scope around the provider's side carries the deadline; a shutdown ends it early through `stop`. Inside it are the
 attempts, one or several by the contract, each with a reader and a scope of its own, which the clock ends when it
@@ -101,10 +101,12 @@ class Stream:
 
     async def run(self) -> None:
         """Carry the stream through. Returns when the client has been told, or has left and the hold is resolved."""
-        async with trio.open_nursery() as nursery:
-            self._writer.start(nursery)
-            await self._serve(nursery)
-            nursery.cancel_scope.cancel()
+        self._writer.start()
+        try:
+            await self._serve()
+        finally:
+            self._clock.stop()
+            self._writer.stop()
 
     def stop(self, reason: Reason) -> None:
         """End the provider's side now, for `reason`. What is complete by then stays complete, and nothing is tried
@@ -119,7 +121,7 @@ class Stream:
 
     # -- the way through ------------------------------------------------------------------------------------------
 
-    async def _serve(self, nursery: trio.Nursery) -> None:
+    async def _serve(self) -> None:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
@@ -127,7 +129,7 @@ class Stream:
             return
         self.note("held")
         # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
-        nursery.start_soon(self._clock.run)
+        self._clock.start()
         ended = Ended(Reason.SHUTDOWN)  # what it is if this task is cancelled from outside
         settled = False
         try:
@@ -326,23 +328,21 @@ class Stream:
         """Write what is left to write and deliver it, within the delivery's own deadline."""
         if self._writer.gone:
             return
-        deadline = trio.current_time() if self._dispatched_at is None else self._dispatched_at
-        with trio.move_on_at(deadline + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S) as late:
-            if self._call.framing is Framing.JSON:
-                await self._tell_whole(ended, settled=settled)
-            else:
-                await self._tell_stream(ended, settled=settled)
-        if late.cancelled_caught:
-            self._writer.leave()
+        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+        if self._call.framing is Framing.JSON:
+            await self._tell_whole(ended, until, settled=settled)
+        else:
+            await self._tell_stream(ended, until, settled=settled)
 
-    async def _tell_whole(self, ended: Ended, *, settled: bool) -> None:
+    async def _tell_whole(self, ended: Ended, until: float, *, settled: bool) -> None:
         charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
         if settled and self._answer is not None and (ended.reason is None or charged_without):
-            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail)
+            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail, until)
         else:
-            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)))
+            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)), until)
 
-    async def _tell_stream(self, ended: Ended, *, settled: bool) -> None:
+    async def _tell_stream(self, ended: Ended, until: float, *, settled: bool) -> None:
         writer = self._writer
         step = ending(
             self._contract,
@@ -354,7 +354,7 @@ class Stream:
         )
         error = self._error(ended, settled=settled)
         if step.status:
-            await writer.respond(*self._face.refusal(error))
+            await writer.respond(*self._face.refusal(error), until)
             return
         self._write_head()
         if self._kept is not None and (step.tail or step.event):
@@ -363,7 +363,7 @@ class Stream:
             writer.write(ended.tail)
         if step.event and self._reader is not None:
             writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
-        await (writer.end() if step.clean else writer.abort())
+        await (writer.end(until) if step.clean else writer.abort(until))
 
     def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
         return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)
