@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
 
-__all__ = ["Admitted", "Candidate", "admit"]
+__all__ = ["Admitted", "Candidate", "admit", "known"]
 
 
 class Candidate(NamedTuple):
@@ -71,16 +71,7 @@ def admit(
 
     `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
     """
-    if call.protocol not in contract.protocols:
-        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
-    model = catalogue.models.get(call.model)
-    if model is None:
-        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
-    if model.max_output_tokens is None:
-        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    pinned = _pinned(call, key, owners)
-    if key.models and call.model not in key.models:
-        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
     _check_contract(call, contract)
     carriage = Carriage(call, model, refuse_unpriced(call, model))
     want = Want(
@@ -104,6 +95,28 @@ def admit(
         if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
             return admitted
         # A stream of another process has begun to try that channel in between, so the next round leaves it out.
+
+
+def known(
+    call: Call,
+    key: ApiKey,
+    contract: Contract,
+    *,
+    catalogue: Catalogue,
+    owners: Mapping[str, tuple[str, str | None]],
+) -> tuple[Model, str | None]:
+    """The model, and the one channel whose ids the call refers to. Raises the refusals that need no channel."""
+    if call.protocol not in contract.protocols:
+        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
+    model = catalogue.models.get(call.model)
+    if model is None:
+        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
+    if model.max_output_tokens is None:
+        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
+    pinned = _pinned(call, key, owners)
+    if key.models and call.model not in key.models:
+        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    return model, pinned
 
 
 def _unsayable(route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:

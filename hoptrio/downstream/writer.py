@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 import trio
@@ -32,12 +32,20 @@ if TYPE_CHECKING:
     from hoptrio.downstream.drain import Drain
     from hoptrio.downstream.wire import Wire
 
-__all__ = ["ResponseWriter"]
+__all__ = ["Line", "ResponseWriter"]
 
 #: Taken from the backlog and offered to the transport in one go.
 _PIECE_BYTES = 64 * limits.KIB
 _CLOSE = (b"connection", b"close")
 _BODILESS = (204, 304)
+
+
+class Line(NamedTuple):
+    """A connection that leaves HTTP, and what is its own there."""
+
+    wire: Wire
+    backlogs: BacklogTotal
+    drain: Drain
 
 
 class ResponseWriter:
@@ -129,6 +137,10 @@ class ResponseWriter:
         """From now on the client is waited for."""
         self._blocked_since = trio.current_time()
         self._unsent_bytes = self.wire.unsent_bytes()
+
+    def switch(self) -> Line:
+        """The connection, for another protocol: nothing was written here, and nothing will be."""
+        return Line(self.wire, self._backlogs, self._drain_state)
 
     async def ask_for_body(self) -> None:
         """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
