@@ -58,9 +58,10 @@ CONNECTIONS_MAX = 20_000
 WEBSOCKET_LIFE_S = 3_600.0
 #: Without a running turn and without a frame for this long it is closed; its client opens another when it has a turn.
 WEBSOCKET_IDLE_S = 900.0
-#: Pings, and the wait for any byte that answers one: a peer that is gone without a FIN is noticed in 40 s.
+#: Pings, and the wait for any byte that answers one: a peer that is gone without a FIN is noticed in a minute. Clients
+#: do not answer while their own queue of messages is full, so it is longer than their users take to look at one.
 WEBSOCKET_PING_S = 20.0
-WEBSOCKET_PONG_S = 20.0
+WEBSOCKET_PONG_S = 40.0
 #: The closing handshake; the library itself waits for the peer's half for ever.
 WEBSOCKET_CLOSE_S = 2.0
 #: Named lanes and turns that run at a time on one connection: OpenAI's own numbers.

@@ -70,7 +70,9 @@ class Talk:
 
 
 @asynccontextmanager
-async def talk(world: Harness, *, secret: str | None = None, headers: dict[str, str] | None = None) -> AsyncIterator[Talk]:
+async def talk(
+    world: Harness, *, secret: str | None = None, headers: dict[str, str] | None = None
+) -> AsyncIterator[Talk]:
     """A connection that is open while the block runs, and is cut at its end."""
     ours, theirs = trio.testing.memory_stream_pair()
     world.attach(ours, theirs)

@@ -75,6 +75,7 @@ class WebSocket:
         self._outbox = Outbox(self, backlogs)
         self._library: WebSocketConnection | None = None
         self._line = trio.CancelScope()
+        self._closing = trio.CancelScope()
         self._sending: Share | None = None
         #: The client left, lags, or is told to go: nothing that is written reaches it.
         self.gone = False
@@ -111,7 +112,8 @@ class WebSocket:
         if self.gone or self._library is None:
             return
         self.gone = True
-        with trio.move_on_after(limits.WEBSOCKET_CLOSE_S, shield=True):
+        self._closing = trio.move_on_after(limits.WEBSOCKET_CLOSE_S, shield=True)
+        with self._closing:
             await self._library.aclose(code, reason)
         self.drop()
 
@@ -151,6 +153,7 @@ class WebSocket:
         except* Exception as bugs:
             _LOG.error("websocket_failed", error=type(bugs.exceptions[0]).__name__)
         self._end()
+        self._closing.cancel()
         if self._library is None:
             task_status.started(False)
         await self._hang_up()
