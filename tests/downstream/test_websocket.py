@@ -102,6 +102,7 @@ async def test_a_close_of_ours_has_its_code_and_waits_a_moment_for_the_peers(gat
     assert await frames.next() == (CLOSE, code(1001, b"going away"))
     await frames.client.send(frame(PING, b"behind it") + frame(CLOSE, code(1001)))
     assert await frames.next() is None
+    await frames.client.stream.aclose()
     await is_over(gateway)
     assert trio.current_time() < 1
 

@@ -183,41 +183,41 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_what_is_refused_is_told_by_status_and_the_connection_goes_on(name, autojump_clock):
-    async with gateway(sse(*RESPONSES.events), deposit="0" if name == "too dear" else "1000") as world:
-        async with talk(world) as client:
-            match name:
-                case "no key any more":
-                    await world.ledger.revoke_key(world.key.id)
-                    await client.create()
-                case "a model there is not":
-                    await client.create(model="n")
-                case "background":
-                    await client.create(background=True)
-                case "not streaming":
-                    await client.create(stream=False)
-                case "a lane's name":
-                    await client.create(stream_id="no space")
-                case "no lane's name":
-                    await client.create(stream_id="")
-                case "an unknown type":
-                    await client.say("response.dance")
-                case "no JSON":
-                    await client.socket.send_message("{")
-                case "JSON that is no object":
-                    await client.socket.send_message("[]")
-                case "no input":
-                    await client.create(input=None)
-                case "an input of no kind":
-                    await client.create(input=5)
-                case "too dear":
-                    await client.create()
-            error = await client.next()
-            assert error["type"] == "error"
-            assert (error["status"], error["error"]["code"]) == REFUSED[name]
-            assert error["error"].keys() == {"type", "code", "message", "param"}
-            assert error["headers"]["x-request-id"].startswith("req_")
-            if name not in ("no key any more", "too dear"):
-                assert await client.turn() == TEXT
+    deposit = "0" if name == "too dear" else "1000"
+    async with gateway(sse(*RESPONSES.events), deposit=deposit) as world, talk(world) as client:
+        match name:
+            case "no key any more":
+                await world.ledger.revoke_key(world.key.id)
+                await client.create()
+            case "a model there is not":
+                await client.create(model="n")
+            case "background":
+                await client.create(background=True)
+            case "not streaming":
+                await client.create(stream=False)
+            case "a lane's name":
+                await client.create(stream_id="no space")
+            case "no lane's name":
+                await client.create(stream_id="")
+            case "an unknown type":
+                await client.say("response.dance")
+            case "no JSON":
+                await client.socket.send_message("{")
+            case "JSON that is no object":
+                await client.socket.send_message("[]")
+            case "no input":
+                await client.create(input=None)
+            case "an input of no kind":
+                await client.create(input=5)
+            case "too dear":
+                await client.create()
+        error = await client.next()
+        assert error["type"] == "error"
+        assert (error["status"], error["error"]["code"]) == REFUSED[name]
+        assert error["error"].keys() == {"type", "code", "message", "param"}
+        assert error["headers"]["x-request-id"].startswith("req_")
+        if name not in ("no key any more", "too dear"):
+            assert await client.turn() == TEXT
 
 
 async def test_a_key_that_was_revoked_ends_the_connection_too(autojump_clock):

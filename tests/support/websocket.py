@@ -12,13 +12,12 @@ import trio
 import trio.testing
 from trio_websocket import wrap_client_stream
 
-from tests.support.client import Client
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from trio_websocket import WebSocketConnection
 
+    from tests.support.client import Client
     from tests.support.harness import Harness
 
 __all__ = ["ENDS", "UPGRADE", "Frames", "Talk", "frame", "knock", "raw_frames", "talk"]
