@@ -1,4 +1,4 @@
-"""``python -m tests.clients.websocket``: Codex CLI finishes a turn over WebSocket against a real gateway; exit 1 if not.
+"""``python -m tests.clients.websocket``: Codex CLI finishes a turn over WebSocket, or exit status 1.
 
 One `codex exec`: it connects, prewarms, lets the model call its shell and returns the result as a continuation, all on
 one connection. Proof is the ledger (the requests are turns of one handshake, each captured at the script's price) and
