@@ -1,28 +1,32 @@
-"""WebSocket clients that misbehave in the middle of a turn, against a real gateway on real sockets: each is told the
-right code, every turn is drained and charged, and the process is as it was before."""
+"""WebSocket clients that misbehave in the middle of a turn, on real sockets: each is told the right code, every turn
+is drained and charged, and the process is as it was before."""
 
 from __future__ import annotations
 
 import json
 import socket
 import struct
-from decimal import Decimal
-from functools import partial
+from contextlib import asynccontextmanager
 
 import psutil
 import trio
+import trio.testing
 
+from hoptrio.downstream.listener import Listener
+from hoptrio.ledger.model import RequestFilter
+from hoptrio.simulator.provider import SimulatedProvider
 from tests.support.client import Client
-from tests.support.deployment import Deployment, as_records, config_for, served
-from tests.support.running import simulator
+from tests.support.harness import NANOS_PER_INPUT, NANOS_PER_OUTPUT, gateway
+from tests.support.raw import assert_nothing_held
+from tests.support.simulated import Simulated
 from tests.support.websocket import frame, raw_frames
 
 TEXT, BINARY, CLOSE, PING = 1, 2, 8, 9
 #: Half a second, of which the client sees little.
 PROMPT = "sim: events=10 pace=50ms input=100 output=50"
-CHARGE = Decimal("0.00015")
+CHARGE_NANOS = 100 * NANOS_PER_INPUT + 50 * NANOS_PER_OUTPUT
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-CREATE = frame(TEXT, json.dumps({"type": "response.create", "model": "sim-small", "input": PROMPT}).encode())
+CREATE = frame(TEXT, json.dumps({"type": "response.create", "model": "m", "input": PROMPT}).encode())
 #: What a client sends when its turn has begun, and the code that it is told.
 SENT = {
     "bad UTF-8": (1007, frame(TEXT, b"\xff")),
@@ -46,17 +50,17 @@ WAYS = (
 )
 
 
-async def begin(server, secret):
+async def begin(address, secret):
     """A connection whose turn runs."""
-    client = Client(await trio.open_tcp_stream(*server.address))
+    client = Client(await trio.open_tcp_stream(*address))
     frames = await raw_frames(client, secret)
     await client.send(CREATE)
     assert (await frames.next())[0] == TEXT
     return frames
 
 
-async def misbehave(server, secret, way):
-    frames = await begin(server, secret)
+async def misbehave(address, secret, way):
+    frames = await begin(address, secret)
     stream = frames.client.stream
     if way in SENT:
         code, sent = SENT[way]
@@ -72,7 +76,7 @@ async def misbehave(server, secret, way):
     elif way == "cut inside a frame":
         await stream.send_all(frame(TEXT, b"{}")[:3])
     elif way == "cut behind the head":
-        other = await trio.open_tcp_stream(*server.address)
+        other = await trio.open_tcp_stream(*address)
         await other.send_all(b"GET /v1/responses HTTP/1.1\r\n")
         await other.aclose()
     await stream.aclose()
@@ -98,36 +102,44 @@ async def oversize(frames):
     assert codes == [1009]
 
 
-def open_connections(server, process):
-    """Those of clients: the pool keeps idle ones to the provider."""
-    _, port = server.address
-    return sum(each.laddr.port == port and each.status != psutil.CONN_LISTEN for each in process.net_connections())
+async def held(world):
+    """What this process has once the provider's idle connections are gone: tasks and descriptors."""
+    world.gateway.upstream.close_idle()
+    await trio.testing.wait_all_tasks_blocked()
+    return trio.lowlevel.current_statistics().tasks_living, psutil.Process().num_fds()
 
 
-async def quiet(server, process, tasks):
-    """Wait until nothing runs and nothing more is there than before."""
-    with trio.fail_after(20):
-        while True:
-            _, state = await trio.to_thread.run_sync(server.ready)
-            if (state["streams"], open_connections(server, process)) == (0, 0) and state["tasks"] <= tasks:
-                return
-            await trio.sleep(0.1)
+def at_most(now, before):
+    return all(is_now <= was for is_now, was in zip(now, before, strict=True))
 
 
-async def test_clients_that_misbehave_are_told_why_and_nothing_of_them_is_left(tmp_path):
-    with simulator() as provider:
-        deployment = Deployment(tmp_path, config_for(provider))
-        secret = deployment.add_account("acme")
-        with served(deployment) as server:
-            process = psutil.Process(server.pid)
-            _, state = await trio.to_thread.run_sync(server.ready)
-            async with trio.open_nursery() as nursery:
-                for way in (*WAYS, *SENT):
-                    nursery.start_soon(partial(misbehave, server, secret, way))
-            await quiet(server, process, state["tasks"])
-        records = as_records(deployment).values()
-        assert len(records) == len(WAYS) + len(SENT)
-        assert {(record["state"], Decimal(record["charge"])) for record in records} == {("captured", CHARGE)}
-        audit = deployment.audit()
-        assert (audit["ok"], audit["violations"], audit["open_holds"]) == (True, [], 0)
-        assert "websocket_failed" not in server.log
+@asynccontextmanager
+async def on_sockets():
+    """A gateway whose clients come over TCP and whose provider does not: every descriptor is a client's."""
+    async with trio.open_nursery() as nursery:
+        provider = Simulated(nursery, {"provider.test": SimulatedProvider()})
+        async with gateway(connect=provider.connect) as world:
+            listener = Listener(world.handler.handle, refuse=world.handler.refuse, backlogs=world.backlogs)
+            (socket_listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            await nursery.start(listener.serve, [socket_listener])
+            yield world, listener, socket_listener.socket.getsockname()
+            nursery.cancel_scope.cancel()
+
+
+async def test_clients_that_misbehave_are_told_why_and_nothing_of_them_is_left():
+    async with on_sockets() as (world, listener, address):
+        await misbehave(address, world.secret, "a close")
+        await world.settled()
+        before = await held(world)
+        async with trio.open_nursery() as nursery:
+            for way in (*WAYS, *SENT):
+                nursery.start_soon(misbehave, address, world.secret, way)
+        await world.settled()
+        with trio.fail_after(10):
+            while listener.connections or not at_most(await held(world), before):  # noqa: ASYNC110 - nothing says so
+                await trio.sleep(0.05)
+        assert (world.backlogs.bytes, world.gateway.chains.bytes) == (0, 0)
+        records = await world.ledger.requests(RequestFilter())
+        assert len(records) == 1 + len(WAYS) + len(SENT)
+        assert {(record.state, record.charge_nanos) for record in records} == {("captured", CHARGE_NANOS)}
+        await assert_nothing_held(world, charged_nanos=len(records) * CHARGE_NANOS)

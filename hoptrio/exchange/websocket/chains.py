@@ -133,7 +133,9 @@ def body_with(body: Mapping[str, msgspec.Raw], link: Link | None) -> tuple[bytes
     if link is not None:
         pieces = link.pieces()
         members["input"] = msgspec.Raw(b"[" + b",".join([*pieces, own] if own else pieces) + b"]")
-        members["previous_response_id"] = msgspec.Raw(msgspec.json.encode(link.base or None))
+        del members["previous_response_id"]
+        if link.base:
+            members["previous_response_id"] = msgspec.Raw(msgspec.json.encode(link.base))
     whole = msgspec.json.encode(members)
     if len(whole) > limits.BODY_BYTES_MAX:
         raise BodyTooLarge(f"The turn and what it continues have more than {limits.BODY_BYTES_MAX} bytes.")

@@ -27,7 +27,7 @@ class Turn(Interface):
 
     @property
     def size(self) -> int:
-        """Bytes that it holds while it waits."""
+        """About how many bytes it holds while it waits."""
 
 
 TurnT = TypeVar("TurnT", bound=Turn)

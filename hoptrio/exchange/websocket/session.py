@@ -224,6 +224,7 @@ class Session:
                 self._active_at = trio.current_time()
             elif trio.current_time() >= self._active_at + limits.WEBSOCKET_IDLE_S:
                 await self._socket.close(NORMAL, "The connection was idle.")
+                return
         self._close_if_over()
 
     def _wind_up(self, ending: _Ending) -> None:
