@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills clean
+.PHONY: help demo test check format bench world chaos matrix kills binary clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -15,6 +15,7 @@ help:
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
 	@scripts/setup demo
@@ -54,6 +55,11 @@ chaos:
 matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
+
+binary:
+	@scripts/binary
+	@scripts/setup test
+	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
 
 kills:
 	@scripts/setup test
