@@ -3,9 +3,12 @@ closes with, and that nothing of the connection is left."""
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 import trio
 import trio.testing
+import trustme
 
 from hoptrio import limits
 from hoptrio.downstream.websocket.connection import converse
@@ -239,4 +242,44 @@ async def test_a_shutdown_in_the_middle_of_a_message_leaves_nothing(gateway, nur
     scope.cancel()
     with trio.fail_after(10):
         await over.wait()
+    assert gateway.backlogs.bytes == 0
+
+
+# -- over TLS ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def contexts():
+    """A client's and a server's."""
+    authority = trustme.CA()
+    mine, theirs = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.configure_trust(mine)
+    authority.issue_cert("x").configure_cert(theirs)
+    return mine, theirs
+
+
+def encrypted(pair, contexts):
+    ours, theirs = pair
+    mine, server = contexts
+    return (
+        trio.SSLStream(ours, mine, server_hostname="x", https_compatible=True),
+        trio.SSLStream(theirs, server, server_side=True, https_compatible=True),
+    )
+
+
+async def test_text_goes_both_ways_and_the_close_has_its_code_over_tls(gateway, contexts, autojump_clock):
+    client = gateway.over(encrypted(trio.testing.memory_stream_pair(), contexts), talking())
+    frames = await raw_frames(client, "sk", frame(TEXT, b"early"))
+    assert await frames.next() == (TEXT, b"early")
+    await client.send(frame(TEXT, b"\xff"))
+    assert await frames.close_code() == 1007
+    await is_over(gateway)
+
+
+async def test_a_client_that_takes_nothing_has_left_over_tls_too(gateway, contexts, autojump_clock):
+    client = gateway.over(encrypted(trio.testing.lockstep_stream_pair(), contexts), talking())
+    await raw_frames(client, "sk")
+    await client.send(frame(TEXT, b"x" * 100_000))
+    with trio.fail_after(100):
+        await gateway.closed.wait()
     assert gateway.backlogs.bytes == 0
