@@ -4,11 +4,13 @@ closes with, and that nothing of the connection is left."""
 from __future__ import annotations
 
 import ssl
+from random import Random
 
 import pytest
 import trio
 import trio.testing
 import trustme
+from structlog.testing import capture_logs
 
 from hoptrio import limits
 from hoptrio.downstream.websocket.connection import converse
@@ -243,6 +245,37 @@ async def test_a_shutdown_in_the_middle_of_a_message_leaves_nothing(gateway, nur
     with trio.fail_after(10):
         await over.wait()
     assert gateway.backlogs.bytes == 0
+
+
+def noise(random):
+    """A few frames of which most are in order, cut anywhere or followed by anything."""
+    sent = b""
+    for _ in range(random.randint(1, 6)):
+        payload = random.choice(
+            [b"", b"{}", "Ω".encode(), b"\xff", code(1000), random.randbytes(random.randint(0, 200))]
+        )
+        opcode = random.choice([TEXT, TEXT, CONTINUATION, PING, PONG, CLOSE, BINARY, random.randint(0, 15)])
+        wrong = random.random() < 0.05
+        sent += frame(opcode, payload, fin=random.random() < 0.7, masked=not wrong, rsv=random.choice([0] * 9 + [1]))
+    return sent[: random.randint(1, len(sent))] if random.random() < 0.3 else sent
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_noise_ends_in_an_answer_or_a_code_and_never_in_a_bug(gateway, seed, autojump_clock):
+    random = Random(seed)
+    with capture_logs() as logs:
+        for _ in range(60):
+            async with trio.open_nursery() as nursery:
+                ours, theirs = trio.testing.memory_stream_pair()
+                nursery.start_soon(gateway.serve, theirs, talking())
+                frames = await raw_frames(gateway.client(ours), "sk")
+                await frames.client.send(noise(random))
+                with trio.move_on_after(1):
+                    while (found := await frames.next()) is not None:
+                        assert found[0] in (TEXT, PONG, CLOSE)
+                await frames.client.stream.aclose()
+            assert gateway.backlogs.bytes == 0
+    assert logs == []
 
 
 # -- over TLS ----------------------------------------------------------------------------------------------------------

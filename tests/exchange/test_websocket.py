@@ -446,6 +446,38 @@ async def test_a_client_that_leaves_in_the_middle_is_drained_and_charged(way, au
         await assert_nothing_held(world, charged_nanos=2 * RESPONSES.charge_nanos)
 
 
+@pytest.mark.parametrize("way", ["close", "cut", "cancel"])
+async def test_a_client_that_leaves_at_any_event_is_settled_once(way, autojump_clock):
+    script = sse(*(step for event in RESPONSES.events for step in (Pause(1), event)))
+    async with gateway(script) as world:
+        for heard in range(1, len(TEXT)):
+            async with talk(world) as client:
+                await client.create()
+                for _ in range(heard):
+                    await client.next()
+                if way == "close":
+                    await client.socket.aclose()
+                elif way == "cancel":
+                    await client.say("response.cancel")
+                    assert (await client.next())["type"] == "response.cancelled"
+        await world.settled()
+        records = await world.ledger.requests(RequestFilter())
+        assert {(record.state, record.reason) for record in records} == {("captured", None)}
+        await assert_nothing_held(world, charged_nanos=(len(TEXT) - 1) * RESPONSES.charge_nanos)
+
+
+@pytest.mark.parametrize("at_s", [0, 0.5, 2])
+async def test_a_client_that_leaves_before_the_dispatch_pays_nothing(at_s, autojump_clock):
+    async with gateway(sse(*RESPONSES.events)) as world:
+        world.provider.connect_s = 3
+        async with talk(world) as client:
+            await client.create()
+            await trio.sleep(at_s)
+        await world.settled()
+        assert not world.provider.seen
+        await assert_nothing_held(world)
+
+
 async def test_a_client_that_takes_nothing_for_30_seconds_has_left(autojump_clock):
     ours, theirs = trio.testing.lockstep_stream_pair()
     async with gateway(sse(*RESPONSES.events[:4], Pause(60), *RESPONSES.events[4:])) as world:
