@@ -83,8 +83,11 @@ def without_id(event):
     return json.loads(text.replace(event.get("response", {}).get("id", "resp_1"), "resp"))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("contract", list(PRESETS))
+#: An event of 16 MiB takes its time, and its row is the same under all of them.
+CELLS = [(contract, way) for contract in PRESETS for way in WAYS if way != "too large" or contract == "hoptrio"]
+
+
+@pytest.mark.parametrize(("contract", "way"), CELLS)
 async def test_a_turn_ends_as_the_post_that_it_is(contract, way, autojump_clock):
     record, response = await posted(way, contract)
     told_record, events, code = await talked(way, contract)
