@@ -62,6 +62,8 @@ WEBSOCKET_IDLE_S = 900.0
 #: do not answer while their own queue of messages is full, so it is longer than their users take to look at one.
 WEBSOCKET_PING_S = 20.0
 WEBSOCKET_PONG_S = 40.0
+#: An unfinished message above this is to be whole within `BODY_S`, like a body; below it are pings and the like.
+WEBSOCKET_UNFINISHED_BYTES_MAX = 1 * MIB
 #: The closing handshake; the library itself waits for the peer's half for ever.
 WEBSOCKET_CLOSE_S = 2.0
 #: Named lanes and turns that run at a time on one connection: OpenAI's own numbers.

@@ -202,6 +202,16 @@ async def test_a_peer_that_answers_pings_is_not_silent(gateway, autojump_clock):
     assert await frames.next() == (TEXT, b"here")
 
 
+async def test_a_large_message_has_the_time_that_a_body_has(gateway, autojump_clock):
+    frames = await opened(gateway)
+    await frames.client.send(frame(TEXT, b"x" * (limits.WEBSOCKET_UNFINISHED_BYTES_MAX + 1), fin=False))
+    while (found := await frames.next())[0] == PING:
+        await frames.client.send(frame(PONG, found[1]))
+    assert found == (CLOSE, code(1008, b"The message took too long."))
+    assert limits.BODY_S < trio.current_time() < limits.BODY_S + 30
+    await is_over(gateway)
+
+
 async def test_a_client_that_takes_no_answer_has_left_in_a_minute(gateway, autojump_clock):
     """Whatever it is sent: this one has no turn whose clock would notice."""
     client = gateway.lockstep(talking())

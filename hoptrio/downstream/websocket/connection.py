@@ -44,6 +44,7 @@ _LOG = structlog.get_logger(__name__)
 PROTOCOL_ERROR = 1002
 UNSUPPORTED_DATA = 1003
 INVALID_DATA = 1007
+POLICY_VIOLATION = 1008
 TOO_BIG = 1009
 INTERNAL_ERROR = 1011
 #: Violations after which the library closes without a close frame.
@@ -99,6 +100,7 @@ class WebSocket:
         except ConnectionClosed:
             self._end()
             return None
+        self._transport.finished()
         if isinstance(message, bytes):
             await self.close(UNSUPPORTED_DATA, "Only text messages are understood.")
             return None
@@ -181,7 +183,8 @@ class WebSocket:
             self._sending = None
 
     async def _ping(self, library: WebSocketConnection) -> None:
-        """A client that is slow is judged by what it takes, one to which nothing waits by its silence."""
+        """A client that is slow is judged by what it takes, one to which nothing waits by its silence. A message has
+        the time that a body has."""
         while True:
             await trio.sleep(limits.WEBSOCKET_PING_S)
             pinged_at = trio.current_time()
@@ -193,6 +196,13 @@ class WebSocket:
                     self.leave()
             elif self._transport.heard_at < pinged_at:
                 await self.close(INTERNAL_ERROR, "The peer is silent.")
+            elif self._is_overdue():
+                await self.close(POLICY_VIOLATION, "The message took too long.")
+
+    def _is_overdue(self) -> bool:
+        transport = self._transport
+        much = transport.unfinished_bytes > limits.WEBSOCKET_UNFINISHED_BYTES_MAX
+        return much and trio.current_time() - transport.unfinished_since > limits.BODY_S
 
     async def _hang_up(self) -> None:
         if self._wire.closed:

@@ -37,6 +37,9 @@ class Transport(trio.abc.Stream):
         self._unsent_bytes = 0
         #: trio time of the last byte from the client.
         self.heard_at = trio.current_time()
+        #: What came since the last whole message, and since when: an unfinished one, if it is much.
+        self.unfinished_bytes = 0
+        self.unfinished_since = self.heard_at
         #: Our close frame is out.
         self.close_sent = False
 
@@ -64,7 +67,14 @@ class Transport(trio.abc.Stream):
             await self._receive()
         data = bytes(inbox)
         inbox.clear()
+        if not self.unfinished_bytes:
+            self.unfinished_since = trio.current_time()
+        self.unfinished_bytes += len(data)
         return data
+
+    def finished(self) -> None:
+        """A whole message was read."""
+        self.unfinished_bytes = 0
 
     async def _receive(self) -> None:
         try:
