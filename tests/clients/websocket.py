@@ -2,7 +2,8 @@
 
 One `codex exec`: it connects, prewarms, lets the model call its shell and returns the result as a continuation, all on
 one connection. Proof is the ledger (the requests are turns of one handshake, each captured at the script's price) and
-the file that the tool wrote. Codex comes from PATH, or from npm into a cache folder.
+the file that the tool wrote. Codex is that of `make clients`,
+the one on PATH, or from npm in a cache folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.clients.packages import MODULES
 from tests.support.deployment import Deployment, as_records, config_for, served
 from tests.support.running import simulator
 
@@ -51,10 +53,13 @@ supports_websockets = true
 def codex() -> str:
     """The program. Raises CalledProcessError if npm cannot bring it."""
     installed = CACHE / "node_modules" / ".bin" / "codex"
-    found = shutil.which("codex") or (str(installed) if installed.exists() else None)
-    if found is None:
+    for found in (MODULES / ".bin" / "codex", installed):
+        if found.exists():
+            return str(found)
+    found_on_path = shutil.which("codex")
+    if found_on_path is None:
         subprocess.run(["npm", "install", "--prefix", str(CACHE), CODEX], check=True, stdout=subprocess.DEVNULL)
-    return found or str(installed)
+    return found_on_path or str(installed)
 
 
 def faults(directory: Path) -> list[str]:
