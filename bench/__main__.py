@@ -1,176 +1,193 @@
-"""``python -m bench``: the table. hoptrio next to a byte relay: same run, rounds in turn, medians, process CPU.
-
-paced   200 streams, an event every 20-50 ms each     CPU per event
-burst   4 streams of events as fast as they come      CPU per event
-short   one-event streams, with a durable hold and settlement in hoptrio   CPU per stream
-idle    2,000 open silent streams                     RSS per stream
-"""
+"""``python -m bench``: gateways next to each other in one run. Without a command it runs the scenarios."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import statistics
-import tempfile
-from contextlib import ExitStack
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-import trio
+import click
+import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.load import Load, Result, run
-from bench.process import Contestant, start
+from bench import arena as arenas
+from bench.arena import arena
+from bench.check import check
+from bench.contestants.contestant import Absent
+from bench.contestants.direct import Direct
+from bench.contestants.hoptrio import Hoptrio
+from bench.contestants.litellm import Litellm
+from bench.contestants.named import Named
+from bench.contestants.nginx import Nginx
+from bench.contestants.relay import Relay
+from bench.cores import cores_of_this_machine
+from bench.load import load
+from bench.machine import described
+from bench.plots import draw
+from bench.profile import profile
+from bench.report import markdown
+from bench.result import Entrant, Results, ScenarioResults
+from bench.scenario import quick_scenarios, scenarios
+from bench.table import absences, scenario_table, targets_table
 
-GATEWAY_CORE = 0
-PACED = Load(streams=200, at_once=200, script="events=400 pace=35ms size=40", spread_s=0.035)
-BURST = Load(streams=4, at_once=4, script="events=20000 pace=0 size=120")
-SHORT = Load(streams=2000, at_once=16, script="events=1 pace=0")
-IDLE = Load(streams=2000, at_once=2000, script="events=2 pace=25s", spread_s=4.0)
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bench.contestants.contestant import Kind
+    from bench.scenario import Scenario
+
+_KINDS = ("direct", "relay", "nginx", "hoptrio", "litellm")
 
 
-class Row(NamedTuple):
-    """One figure: relay, hoptrio, and the most it may be (a ratio, or an absolute with no relay)."""
+@click.group(invoke_without_command=True)
+@click.option("--quick", is_flag=True, help="A sample, shorter and of one round: less than three minutes.")
+@click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only these, or a family; --list names them.")
+@click.option("--contestant", "chosen", multiple=True, type=click.Choice(_KINDS), help="Only these, and --url's.")
+@click.option("--rounds", type=click.IntRange(1, 20), help="Other than each scenario's own.")
+@click.option("--url", help="A further gateway, which runs already; its channel is the provider at --provider-port.")
+@click.option("--key", default="none", help="For --url.", envvar="BENCH_KEY")
+@click.option("--model", default="bench-chat", show_default=True, help="For --url.")
+@click.option("--name", default="named", show_default=True, help="What --url is called in the tables.")
+@click.option("--pid", type=int, help="--url's process, if it runs here: its CPU and memory are measured, too.")
+@click.option("--provider-port", type=click.IntRange(0, 65535), default=0, help="Where the provider listens; 0: any.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("build/bench"), show_default=True,
+    help="Where results.json, report.md and the plots go.",
+)
+@click.option("--list", "listed", is_flag=True, help="Name the scenarios, and end.")
+@click.pass_context
+def main(
+    context: click.Context, quick: bool, names: tuple[str, ...], chosen: tuple[str, ...], rounds: int | None,
+    url: str | None, key: str, model: str, name: str, pid: int | None, provider_port: int, out: Path, listed: bool,
+) -> None:
+    """Measure gateways next to each other: CPU, memory and delay, each in processes of its own, rounds in turn.
 
-    scenario: str
-    unit: str
-    relay: float | None
-    hoptrio: float
-    target: float
-
-    @property
-    def ratio(self) -> float:
-        """hoptrio over the relay, or over 1."""
-        return self.hoptrio / (self.relay or 1)
-
-
-def config(directory: Path, provider_port: int) -> Path:
-    """A gateway of one channel, the simulator."""
-    path = directory / "hoptrio.toml"
-    path.write_text(
-        f"""
-[server]
-listen = "127.0.0.1:0"
-max_streams = 20000
-[ledger]
-url = "sqlite:///{directory}/hoptrio.db"
-[models.sim-small]
-input = "1"
-output = "2"
-max_input_tokens = 100000
-max_output_tokens = 100000
-[channels.sim]
-protocols = ["chat"]
-base_url = "http://127.0.0.1:{provider_port}/v1"
-api_key = "sk-bench"
-models = ["sim-small"]
-max_streams = 20000
-"""
+    The full run takes up to twenty minutes.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    selected = _selected(quick_scenarios() if quick else scenarios(), names)
+    if listed:
+        for each in selected:
+            click.echo(f"{each.name:32} {each.title}")
+        return
+    kinds: list[Kind] = [kind for kind in _kinds(quick=quick) if not chosen or kind.name in chosen]
+    if url is not None:
+        try:
+            kinds.append(Named(name, url, key=key, model=model, pid=pid))
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--url") from error
+    console = Console()
+    began = datetime.now(UTC)
+    entrants, there = _entrants(kinds, console, install="litellm" in chosen)
+    found = _play(selected, there, console, rounds=rounds, port=provider_port)
+    results = Results(
+        command=_command(),
+        began=began.strftime("%Y-%m-%d %H:%M UTC"),
+        took_s=(datetime.now(UTC) - began).total_seconds(),
+        machine=described(str(cores_of_this_machine())),
+        entrants=tuple(entrants),
+        scenarios=tuple(found),
     )
-    return path
+    _write(results, out, console)
 
 
-async def _cost(contestant: Contestant, load: Load) -> tuple[int, Result]:
-    before = contestant.cpu_ns()
-    result = await run(contestant.port, contestant.key, load)
-    if result.broken:
-        raise RuntimeError(f"{contestant.name}: {result.broken} streams broke")
-    return contestant.cpu_ns() - before, result
+def _kinds(*, quick: bool) -> list[Kind]:
+    all_of_them: list[Kind] = [Direct(), Relay(), Nginx(), Hoptrio(), Litellm()]
+    return all_of_them[:-1] if quick else all_of_them
 
 
-async def _per(contestant: Contestant, load: Load, what: str) -> float:
-    cpu_ns, result = await _cost(contestant, load)
-    return cpu_ns / 1000 / (result.events if what == "event" else result.complete)
+def _selected(every: list[Scenario], names: Sequence[str]) -> list[Scenario]:
+    known = {each.name for each in every} | {each.family for each in every}
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}", param_hint="--scenario")
+    return [each for each in every if not names or each.name in names or each.family in names]
 
 
-async def _compare(name: str, what: str, load: Load, target: float, pair: list[Contestant], rounds: int) -> Row:
-    figures: dict[str, list[float]] = {contestant.name: [] for contestant in pair}
-    for _ in range(rounds):
-        for contestant in pair:
-            figures[contestant.name].append(await _per(contestant, load, what))
-    relay, hoptrio = (statistics.median(figures[contestant.name]) for contestant in pair)
-    return Row(name, f"us CPU per {what}", relay, hoptrio, target)
+def _entrants(kinds: Sequence[Kind], console: Console, *, install: bool) -> tuple[list[Entrant], list[Kind]]:
+    """Who can run here."""
+    entrants, there = [], []
+    for kind in kinds:
+        try:
+            if install and isinstance(kind, Litellm):
+                with console.status("making LiteLLM's environment"):
+                    kind.install()
+            entrants.append(Entrant(kind.name, kind.version()))
+            there.append(kind)
+        except Absent as absent:
+            entrants.append(Entrant(kind.name, "", str(absent)))
+            console.print(f"{kind.name} is absent: {absent}")
+    return entrants, there
 
 
-async def _idle(contestant: Contestant) -> Row:
-    before = contestant.rss_bytes()
-    opened = trio.Event()
-    figures: list[float] = []
-
-    async def measure() -> None:
-        await opened.wait()
-        figures.append((contestant.rss_bytes() - before) / IDLE.streams / 1024)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(measure)
-        result = await run(contestant.port, contestant.key, IDLE, opened)
-        opened.set()
-    if result.broken:
-        raise RuntimeError(f"{result.broken} idle streams broke")
-    return Row("idle", "KiB RSS per open stream", None, figures[0], 30)
-
-
-async def measure(pair: list[Contestant], rounds: int) -> list[Row]:
-    """All scenarios; a first short run warms both up."""
-    for contestant in pair:
-        await _cost(contestant, SHORT)
-    return [
-        await _compare("paced", "event", PACED, 1.3, pair, rounds),
-        await _compare("burst", "event", BURST, 4.0, pair, rounds),
-        await _compare("short", "stream", SHORT, 4.0, pair, rounds),
-        await _idle(pair[1]),
-    ]
+def _play(
+    selected: Sequence[Scenario], kinds: Sequence[Kind], console: Console, *, rounds: int | None, port: int
+) -> list[ScenarioResults]:
+    """Every scenario; Ctrl-C keeps those that are done."""
+    found: list[ScenarioResults] = []
+    with shown(console, len(selected)) as (progress, advance), arena(
+        cores_of_this_machine(), progress, port=port
+    ) as place:
+        for scenario in selected:
+            try:
+                found.append(place.play(scenario, kinds, rounds=rounds))
+            except KeyboardInterrupt:
+                console.print("interrupted; what is done so far is reported")
+                return found
+            console.print(scenario_table(found[-1]))
+            advance()
+    return found
 
 
-def _setup(stack: ExitStack) -> list[Contestant]:
-    directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    other_core = max(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {other_core})
-    provider = stack.enter_context(start("provider", "hoptrio", "simulate", "--listen", "127.0.0.1:0", core=other_core))
-    path = config(directory, provider.port)
-    key = trio.run(_make_key, str(directory / "hoptrio.db"))
-    relay = stack.enter_context(start("relay", "bench.relay", f"127.0.0.1:{provider.port}", core=GATEWAY_CORE))
-    gateway = stack.enter_context(
-        start("hoptrio", "hoptrio", "serve", "--config", str(path), core=GATEWAY_CORE, key=key)
-    )
-    return [relay, gateway]
+@contextmanager
+def shown(console: Console, scenarios_count: int) -> Iterator[tuple[arenas.Progress, object]]:
+    """Two bars: the scenarios, and the streams of the load that runs."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        whole = progress.add_task("scenarios", total=scenarios_count)
+        one = progress.add_task("", total=None)
+
+        def step(what: str, streams: int) -> None:
+            progress.reset(one, description=what, total=streams)
+
+        def advance() -> None:
+            progress.advance(whole)
+
+        yield arenas.Progress(step, lambda done: progress.update(one, completed=done)), advance
 
 
-async def _make_key(database: str) -> str:
-    from hoptrio.ledger.ledger import open_ledger
+def _command() -> str:
+    import sys
 
-    async with open_ledger(f"sqlite:///{database}") as ledger:
-        await ledger.create_account("bench", 10**15)
-        _, secret = await ledger.create_key("bench")
-    return secret
+    return " ".join(["python -m bench", *sys.argv[1:]])
 
 
-def table(rows: list[Row]) -> Table:
-    """For people."""
-    shown = Table(title="hoptrio next to a byte relay", title_justify="left")
-    for column in ("scenario", "unit", "relay", "hoptrio", "ratio", "at most"):
-        shown.add_column(column, justify="left" if column in ("scenario", "unit") else "right")
-    for row in rows:
-        relay = "-" if row.relay is None else f"{row.relay:.1f}"
-        shown.add_row(row.scenario, row.unit, relay, f"{row.hoptrio:.1f}", f"{row.ratio:.2f}", f"{row.target:g}")
-    return shown
+def _write(results: Results, out: Path, console: Console) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
+    with console.status("drawing"):
+        plots = draw(results, out)
+    (out / "report.md").write_text(markdown(results, plots), encoding="utf-8")
+    console.print(targets_table(results))
+    for line in absences(results):
+        console.print(line)
+    console.print(f"report, figures and plots: {out}")
 
 
-def main() -> None:
-    """Run it."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, choices=range(1, 20), metavar="N", help="default 3")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    with ExitStack() as stack:
-        rows = trio.run(measure, _setup(stack), arguments.rounds)
-    if arguments.json:
-        Console().print_json(json.dumps([{**row._asdict(), "ratio": row.ratio} for row in rows]))
-    else:
-        Console().print(table(rows))
+@main.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def report(folder: Path) -> None:
+    """Write the report and the plots again from FOLDER/results.json."""
+    results = msgspec.json.decode((folder / "results.json").read_bytes(), type=Results)
+    _write(results, folder, Console())
 
+
+main.add_command(load)
+main.add_command(profile)
+main.add_command(check)
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="python -m bench")
