@@ -2,192 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
+import signal
 
-import click
-import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from bench import arena as arenas
-from bench.arena import arena
 from bench.check import check
-from bench.contestants.contestant import Absent
-from bench.contestants.direct import Direct
-from bench.contestants.hoptrio import Hoptrio
-from bench.contestants.litellm import Litellm
-from bench.contestants.named import Named
-from bench.contestants.nginx import Nginx
-from bench.contestants.relay import Relay
-from bench.cores import cores_of_this_machine
+from bench.compare import compare, report
 from bench.load import load
-from bench.machine import described
-from bench.plots import draw
 from bench.profile import profile
-from bench.report import markdown
-from bench.result import Entrant, Results, ScenarioResults
-from bench.scenario import quick_scenarios, scenarios
-from bench.table import absences, scenario_table, targets_table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench.contestants.contestant import Kind
-    from bench.scenario import Scenario
-
-_KINDS = ("direct", "relay", "nginx", "hoptrio", "litellm")
-
-
-@click.group(invoke_without_command=True)
-@click.option("--quick", is_flag=True, help="A sample, shorter and of one round: less than three minutes.")
-@click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only these, or a family; --list names them.")
-@click.option("--contestant", "chosen", multiple=True, type=click.Choice(_KINDS), help="Only these, and --url's.")
-@click.option("--rounds", type=click.IntRange(1, 20), help="Other than each scenario's own.")
-@click.option("--url", help="A further gateway, which runs already; its channel is the provider at --provider-port.")
-@click.option("--key", default="none", help="For --url.", envvar="BENCH_KEY")
-@click.option("--model", default="bench-chat", show_default=True, help="For --url.")
-@click.option("--name", default="named", show_default=True, help="What --url is called in the tables.")
-@click.option("--pid", type=int, help="--url's process, if it runs here: its CPU and memory are measured, too.")
-@click.option("--provider-port", type=click.IntRange(0, 65535), default=0, help="Where the provider listens; 0: any.")
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("build/bench"), show_default=True,
-    help="Where results.json, report.md and the plots go.",
-)
-@click.option("--list", "listed", is_flag=True, help="Name the scenarios, and end.")
-@click.pass_context
-def main(
-    context: click.Context, quick: bool, names: tuple[str, ...], chosen: tuple[str, ...], rounds: int | None,
-    url: str | None, key: str, model: str, name: str, pid: int | None, provider_port: int, out: Path, listed: bool,
-) -> None:
-    """Measure gateways next to each other: CPU, memory and delay, each in processes of its own, rounds in turn.
-
-    The full run takes up to twenty minutes.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    selected = _selected(quick_scenarios() if quick else scenarios(), names)
-    if listed:
-        for each in selected:
-            click.echo(f"{each.name:32} {each.title}")
-        return
-    kinds: list[Kind] = [kind for kind in _kinds(quick=quick) if not chosen or kind.name in chosen]
-    if url is not None:
-        try:
-            kinds.append(Named(name, url, key=key, model=model, pid=pid))
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--url") from error
-    console = Console()
-    began = datetime.now(UTC)
-    entrants, there = _entrants(kinds, console, install="litellm" in chosen)
-    found = _play(selected, there, console, rounds=rounds, port=provider_port)
-    results = Results(
-        command=_command(),
-        began=began.strftime("%Y-%m-%d %H:%M UTC"),
-        took_s=(datetime.now(UTC) - began).total_seconds(),
-        machine=described(str(cores_of_this_machine())),
-        entrants=tuple(entrants),
-        scenarios=tuple(found),
-    )
-    _write(results, out, console)
-
-
-def _kinds(*, quick: bool) -> list[Kind]:
-    all_of_them: list[Kind] = [Direct(), Relay(), Nginx(), Hoptrio(), Litellm()]
-    return all_of_them[:-1] if quick else all_of_them
-
-
-def _selected(every: list[Scenario], names: Sequence[str]) -> list[Scenario]:
-    known = {each.name for each in every} | {each.family for each in every}
-    for name in names:
-        if name not in known:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(sorted(known))}", param_hint="--scenario")
-    return [each for each in every if not names or each.name in names or each.family in names]
-
-
-def _entrants(kinds: Sequence[Kind], console: Console, *, install: bool) -> tuple[list[Entrant], list[Kind]]:
-    """Who can run here."""
-    entrants, there = [], []
-    for kind in kinds:
-        try:
-            if install and isinstance(kind, Litellm):
-                with console.status("making LiteLLM's environment"):
-                    kind.install()
-            entrants.append(Entrant(kind.name, kind.version()))
-            there.append(kind)
-        except Absent as absent:
-            entrants.append(Entrant(kind.name, "", str(absent)))
-            console.print(f"{kind.name} is absent: {absent}")
-    return entrants, there
-
-
-def _play(
-    selected: Sequence[Scenario], kinds: Sequence[Kind], console: Console, *, rounds: int | None, port: int
-) -> list[ScenarioResults]:
-    """Every scenario; Ctrl-C keeps those that are done."""
-    found: list[ScenarioResults] = []
-    with shown(console, len(selected)) as (progress, advance), arena(
-        cores_of_this_machine(), progress, port=port
-    ) as place:
-        for scenario in selected:
-            try:
-                found.append(place.play(scenario, kinds, rounds=rounds))
-            except KeyboardInterrupt:
-                console.print("interrupted; what is done so far is reported")
-                return found
-            console.print(scenario_table(found[-1]))
-            advance()
-    return found
-
-
-@contextmanager
-def shown(console: Console, scenarios_count: int) -> Iterator[tuple[arenas.Progress, object]]:
-    """Two bars: the scenarios, and the streams of the load that runs."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        whole = progress.add_task("scenarios", total=scenarios_count)
-        one = progress.add_task("", total=None)
-
-        def step(what: str, streams: int) -> None:
-            progress.reset(one, description=what, total=streams)
-
-        def advance() -> None:
-            progress.advance(whole)
-
-        yield arenas.Progress(step, lambda done: progress.update(one, completed=done)), advance
-
-
-def _command() -> str:
-    import sys
-
-    return " ".join(["python -m bench", *sys.argv[1:]])
-
-
-def _write(results: Results, out: Path, console: Console) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)) + b"\n")
-    with console.status("drawing"):
-        plots = draw(results, out)
-    (out / "report.md").write_text(markdown(results, plots), encoding="utf-8")
-    console.print(targets_table(results))
-    for line in absences(results):
-        console.print(line)
-    console.print(f"report, figures and plots: {out}")
-
-
-@main.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def report(folder: Path) -> None:
-    """Write the report and the plots again from FOLDER/results.json."""
-    results = msgspec.json.decode((folder / "results.json").read_bytes(), type=Results)
-    _write(results, folder, Console())
-
-
-main.add_command(load)
-main.add_command(profile)
-main.add_command(check)
+compare.add_command(load)
+compare.add_command(profile)
+compare.add_command(check)
+compare.add_command(report)
 
 if __name__ == "__main__":
-    main(prog_name="python -m bench")
+    # Both end a run as Ctrl-C does, so that no contestant is left behind; a job in the background ignores SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    compare(prog_name="python -m bench")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench.job import Outcome
     from bench.scenario import Scenario
 
-__all__ = ["Arena", "Progress", "arena"]
+__all__ = ["Arena", "Told", "arena"]
 
 _WARMING = Shape(streams=32, at_once=16, events=2)
 #: After the clients are done: a provider goes on for those that left, and a gateway settles.
@@ -40,7 +40,7 @@ _QUIET_S = 30.0
 _POLL_S = 0.1
 
 
-class Progress(NamedTuple):
+class Told(NamedTuple):
     """Whom to tell what is being done: `step` names it, `streams` counts those that are over."""
 
     step: Callable[[str, int], None]
@@ -50,10 +50,10 @@ class Progress(NamedTuple):
 class Arena:
     """The provider runs; `play` is for one scenario."""
 
-    def __init__(self, provider_port: int, cores: Cores, progress: Progress) -> None:
+    def __init__(self, provider_port: int, cores: Cores, told: Told) -> None:
         self._port = provider_port
         self._cores = cores
-        self._progress = progress
+        self._told = told
         self._runs = count(1)
 
     def play(self, scenario: Scenario, kinds: Sequence[Kind], *, rounds: int | None = None) -> ScenarioResults:
@@ -68,22 +68,22 @@ class Arena:
                 if shape is None or why:
                     absent[kind.name] = why
                     continue
-                self._progress.step(f"{scenario.name}: {kind.name} starts", _WARMING.streams)
+                self._told.step(f"{scenario.name}: {kind.name} starts", _WARMING.streams)
                 try:
                     contestant = stack.enter_context(self.started(kind, scenario.workers))
                     self.run(scenario, contestant, shape=_WARMING)
                     there.append((contestant, shape, kind.limits.rounds))
                 except (Absent, RuntimeError, OSError) as error:
-                    absent[kind.name] = str(error)
+                    absent[kind.name] = _short(error)
             for number in range(rounds or scenario.rounds):
                 for contestant, shape, most in there:
                     if contestant.name in absent or number >= most:
                         continue
-                    self._progress.step(f"{scenario.name}: {contestant.name}", shape.streams)
+                    self._told.step(f"{scenario.name}: {contestant.name}", shape.streams)
                     try:
                         runs.append(self.run(scenario, contestant, shape=shape, number=number))
                     except (RuntimeError, OSError) as error:
-                        absent[contestant.name] = f"it failed: {error}"
+                        absent[contestant.name] = f"it failed: {_short(error)}"
         return ScenarioResults(
             name=scenario.name,
             family=scenario.family,
@@ -97,17 +97,17 @@ class Arena:
     @contextmanager
     def started(self, kind: Kind, workers: int = 1) -> Iterator[Contestant]:
         """One contestant, in a folder of its own."""
-        with tempfile.TemporaryDirectory(prefix="hoptrio-bench-") as folder:
-            with kind.start(Place(Path(folder), self._port, self._cores, workers)) as contestant:
-                yield contestant
+        with (
+            tempfile.TemporaryDirectory(prefix="hoptrio-bench-") as folder,
+            kind.start(Place(Path(folder), self._port, self._cores, workers)) as contestant,
+        ):
+            yield contestant
 
-    def run(
-        self, scenario: Scenario, contestant: Contestant, *, shape: Shape | None = None, number: int = 0
-    ) -> Run:
+    def run(self, scenario: Scenario, contestant: Contestant, *, shape: Shape | None = None, number: int = 0) -> Run:
         """One load, and the ledger's account of it where there is a ledger."""
         job = self._job(scenario, contestant, shape or scenario.shape, seed=number)
         before = contestant.books.balance() if contestant.books else None
-        outcome = run_client(job, self._cores.client, self._progress.streams)
+        outcome = run_client(job, self._cores.client, self._told.streams)
         served = self._served(job.run, wait=contestant.books is not None)
         reconciled = None
         if contestant.books is not None and before is not None:
@@ -142,6 +142,12 @@ class Arena:
             time.sleep(_POLL_S)
 
 
+def _short(error: Exception) -> str:
+    """An error as one line: what happened, and the last thing that the process said."""
+    lines = [each.strip() for each in str(error).splitlines() if each.strip()]
+    return " ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
+
+
 def _unfit(kind: Kind, scenario: Scenario, shape: Shape | None) -> str:
     """Why this contestant is not asked; "" if it is."""
     if (scenario.only and kind.name not in scenario.only) or kind.name in scenario.without:
@@ -153,9 +159,7 @@ def _unfit(kind: Kind, scenario: Scenario, shape: Shape | None) -> str:
     return "" if shape else f"more than {kind.limits.streams} streams at once are not asked of it"
 
 
-def _reconciled(
-    contestant: Contestant, outcome: Outcome, served: list[Served], before: Balance
-) -> Reconciled:
+def _reconciled(contestant: Contestant, outcome: Outcome, served: list[Served], before: Balance) -> Reconciled:
     books = contestant.books
     assert books is not None
     settled = books.settled(_QUIET_S)
@@ -170,7 +174,7 @@ def _reconciled(
 
 
 @contextmanager
-def arena(cores: Cores, progress: Progress, *, port: int = 0) -> Iterator[Arena]:
+def arena(cores: Cores, told: Told, *, port: int = 0) -> Iterator[Arena]:
     """With the provider running on `port` (0: any)."""
     with running("the provider", module("bench.provider", str(port)), cores=cores.provider) as process:
-        yield Arena(int(process.await_line(str.strip)), cores, progress)
+        yield Arena(int(process.await_line(str.strip)), cores, told)

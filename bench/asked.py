@@ -1,5 +1,7 @@
-"""Asked: what a client of the harness asks the harness's provider for. It travels in the prompt, as every gateway relays
-that: ``bench:run=3;number=17;events=400;...``, without a character that JSON would escape.
+"""Asked: what a client of the harness asks the harness's provider for.
+
+It travels in the prompt, which every gateway relays: ``bench:run=3;number=17;events=400;...``, without a character that
+JSON would escape.
 """
 
 from __future__ import annotations

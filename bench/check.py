@@ -78,7 +78,9 @@ def written(counts: Counts, python: str, path: Path = LIMITS) -> str:
     tables: dict[str, dict[str, float]] = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     made = {name: value * (1 + margin) for (name, value), margin in zip(counts._asdict().items(), MARGINS, strict=True)}
     tables[python] = made | {"blocks_kept_per_event": _BLOCKS_KEPT_MAX}
-    head = "# The most that hoptrio may cost: written by `python -m bench check --lock`, judged by `make bench-check`.\n"
+    head = (
+        "# The most that hoptrio may cost: written by `python -m bench check --lock`, judged by `make bench-check`.\n"
+    )
     parts = [
         f'["{version}"]\n' + "".join(f"{name} = {value:.2f}\n" for name, value in table.items())
         for version, table in sorted(tables.items())

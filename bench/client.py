@@ -185,8 +185,24 @@ class _Stream:
     """One call, from its connect to its end."""
 
     __slots__ = (
-        "_carry", "_client", "_closing", "_delay_ns", "_descriptor", "_events", "_head", "_input", "_last_ns",
-        "_leaves_after", "_output", "_number", "_request", "_request_id", "_send", "_socket", "_started_ns", "_status",
+        "_carry",
+        "_client",
+        "_closing",
+        "_delay_ns",
+        "_descriptor",
+        "_events",
+        "_head",
+        "_input",
+        "_last_ns",
+        "_leaves_after",
+        "_number",
+        "_output",
+        "_request",
+        "_request_id",
+        "_send",
+        "_socket",
+        "_started_ns",
+        "_status",
         "_unchunk",
     )
 
@@ -221,9 +237,7 @@ class _Stream:
         refused = sock.connect_ex(address)
         self._socket = sock
         if client.tls is not None:
-            self._socket = client.tls.wrap_socket(
-                sock, server_hostname=client.job.host, do_handshake_on_connect=False
-            )
+            self._socket = client.tls.wrap_socket(sock, server_hostname=client.job.host, do_handshake_on_connect=False)
         self._descriptor = self._socket.fileno()
         if refused not in (0, _IN_PROGRESS):
             self._end(os.strerror(refused))
@@ -299,10 +313,8 @@ class _Stream:
     def _take_body(self, data: bytes, now_ns: int) -> None:
         client = self._client
         data = self._carry + data
-        if client.job.prompt is None:
-            end = self._stamped(data, now_ns)
-        else:
-            end = self._counted(data, now_ns)
+        take = self._stamped if client.job.prompt is None else self._counted
+        end = take(data, now_ns)
         if client.dialog.usage_hint in data:
             self._take_usage(data)
         if not self._closing and client.dialog.terminal in data:
@@ -358,10 +370,8 @@ class _Stream:
         self._delay_ns = delay_ns
 
     def _take_usage(self, data: bytes) -> None:
-        usage = None
+        """The last one counts."""
         for usage in self._client.dialog.usage.finditer(data):
-            pass
-        if usage is not None:
             self._input, self._output = int(usage[1]), int(usage[2])
 
     def _ended(self) -> None:

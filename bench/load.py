@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bench.bars import bar
 from bench.contestants.named import Address
 from bench.cores import cores_of_this_machine
 from bench.dialogs import DIALOGS
@@ -43,21 +43,55 @@ _RUNS = 10**6
 @click.option("--key", required=True, envvar="BENCH_KEY", help="An API key of it; better in BENCH_KEY than here.")
 @click.option("--protocol", type=click.Choice(sorted(DIALOGS)), default="chat", show_default=True)
 @click.option("--model", default="sim-small", show_default=True)
-@click.option("--streams", type=click.IntRange(1, STREAMS_MAX), default=20, show_default=True, help="Open at a time, at most.")
-@click.option("--rate", type=click.FloatRange(0.01, RATE_MAX), default=5.0, show_default=True, help="New streams a second.")
-@click.option("--seconds", type=click.FloatRange(0.1, SECONDS_MAX), default=30.0, show_default=True, help="No new stream after this.")
-@click.option("--grace", type=click.FloatRange(0, 600), default=60.0, show_default=True, help="Seconds for those still open then.")
+@click.option(
+    "--streams", type=click.IntRange(1, STREAMS_MAX), default=20, show_default=True, help="Open at a time, at most."
+)
+@click.option(
+    "--rate", type=click.FloatRange(0.01, RATE_MAX), default=5.0, show_default=True, help="New streams a second."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.1, SECONDS_MAX),
+    default=30.0,
+    show_default=True,
+    help="No new stream after this.",
+)
+@click.option(
+    "--grace", type=click.FloatRange(0, 600), default=60.0, show_default=True, help="Seconds for those still open then."
+)
 @click.option("--prompt", default=_PROMPT, help="What is asked.")
 @click.option("--stamped", is_flag=True, help="The channel leads to python -m bench.provider.")
 @click.option("--events", type=click.IntRange(1, 100_000), default=100, show_default=True, help="With --stamped.")
-@click.option("--pace", type=click.FloatRange(0, 60), default=0.03, show_default=True, help="Seconds between events; with --stamped.")
-@click.option("--leaving", type=click.FloatRange(0, 1), default=0.0, help="The share of clients that leave; with --stamped.")
+@click.option(
+    "--pace",
+    type=click.FloatRange(0, 60),
+    default=0.03,
+    show_default=True,
+    help="Seconds between events; with --stamped.",
+)
+@click.option(
+    "--leaving", type=click.FloatRange(0, 1), default=0.0, help="The share of clients that leave; with --stamped."
+)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the report here, as Markdown.")
 @click.option("--yes", is_flag=True, help="The URL is of another machine, and so many requests to it are meant.")
-def load(  # noqa: PLR0913
-    url: str, key: str, protocol: str, model: str, streams: int, rate: float, seconds: float, grace: float,
-    prompt: str, stamped: bool, events: int, pace: float, leaving: float, as_json: bool, out: Path | None, yes: bool,
+def load(
+    url: str,
+    key: str,
+    protocol: str,
+    model: str,
+    streams: int,
+    rate: float,
+    seconds: float,
+    grace: float,
+    prompt: str,
+    stamped: bool,
+    events: int,
+    pace: float,
+    leaving: float,
+    as_json: bool,
+    out: Path | None,
+    yes: bool,
 ) -> None:
     """The same kind of load against your own deployment. Ctrl-C gives the report of what there is so far.
 
@@ -66,11 +100,19 @@ def load(  # noqa: PLR0913
     address = _address(url)
     requests = math.ceil(rate * seconds)
     if requests > REQUESTS_MAX:
-        raise click.UsageError(f"{rate:g} a second for {seconds:g} s are {requests:,} requests; at most {REQUESTS_MAX:,}")
+        raise click.UsageError(
+            f"{rate:g} a second for {seconds:g} s are {requests:,} requests; at most {REQUESTS_MAX:,}"
+        )
     if not yes and not _is_loopback(address.host):
-        raise click.UsageError(f"this would send up to {requests:,} requests to {address.host}; say --yes if it is meant")
+        raise click.UsageError(
+            f"this would send up to {requests:,} requests to {address.host}; say --yes if it is meant"
+        )
     shape = Shape(
-        streams=requests, at_once=streams, spread_s=seconds, events=events, pace_s=pace,
+        streams=requests,
+        at_once=streams,
+        spread_s=seconds,
+        events=events,
+        pace_s=pace,
         leaving=leaving if stamped else 0.0,
     )
     job = Job(
@@ -99,11 +141,9 @@ def load(  # noqa: PLR0913
 
 
 def _run(job: Job, requests: int) -> Outcome:
-    columns = (TextColumn("streams over"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=requests)
-        every = cores_of_this_machine()
-        return run_client(job, every.client | every.provider, lambda done: progress.update(bar, completed=done))
+    cores = cores_of_this_machine()
+    with bar(Console(stderr=True), "streams over", requests) as move:
+        return run_client(job, cores.client | cores.provider, move)
 
 
 def _address(url: str) -> Address:
@@ -145,7 +185,9 @@ def _figures(outcome: Outcome, *, stamped: bool) -> dict[str, object]:
 def _quantiles(spread: Spread) -> dict[str, float]:
     if not spread.points:
         return {}
-    return {name: round(spread.points[at] / 1e6, 3) for name, at in (("p50", 50), ("p90", 90), ("p99", 99), ("max", -1))}
+    return {
+        name: round(spread.points[at] / 1e6, 3) for name, at in (("p50", 50), ("p90", 90), ("p99", 99), ("max", -1))
+    }
 
 
 def _lines(outcome: Outcome, *, stamped: bool) -> list[tuple[str, str]]:
@@ -167,7 +209,9 @@ def _table(outcome: Outcome, *, stamped: bool) -> Table:
 
 def _markdown(job: Job, outcome: Outcome, *, url: str, stamped: bool) -> str:
     """The key is not in it."""
-    asked = f"{job.protocol}, model {job.model}, at most {job.shape.at_once} streams at a time, {job.shape.streams} in all"
+    asked = (
+        f"{job.protocol}, model {job.model}, at most {job.shape.at_once} streams at a time, {job.shape.streams} in all"
+    )
     lines = [f"# Load on {url}", f"{asked}.", "| | |\n|---|---|"]
     body = "\n".join(f"| {name} | {value} |" for name, value in _lines(outcome, stamped=stamped))
     return "\n\n".join(lines) + "\n" + body + "\n"

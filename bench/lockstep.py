@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from bench.templates import Frames
 
-__all__ = ["Counts", "World", "count_all"]
+__all__ = ["Counts", "Measured", "World", "count_all", "direct", "gateway", "least", "paced", "relayed"]
 
 _READ_BYTES = 64 * 1024
 _PATIENCE_S = 20.0
@@ -254,7 +254,8 @@ async def calls_of(act: Callable[[], Awaitable[None]]) -> int:
     return entered
 
 
-async def _paced(world: World) -> float:
+async def paced(world: World) -> float:
+    """Calls for an event that comes alone."""
     stream = await world.open()
 
     async def act() -> None:
@@ -348,7 +349,7 @@ async def cpu_per_event_ns(world: World, events: int) -> float:
     return best
 
 
-async def _least(measure: Callable[[World], Awaitable[float]], world: World) -> float:
+async def least(measure: Callable[[World], Awaitable[float]], world: World) -> float:
     """trio runs tasks that are ready together in an order of its own; the least of a few is always the same."""
     return min([await measure(world) for _ in range(REPEATED)])
 
@@ -364,24 +365,24 @@ class Measured(NamedTuple):
 async def count_all() -> Measured:
     """All of it; some three seconds."""
     async with direct() as world:
-        own_paced, own_burst, own_short = [await _least(each, world) for each in (_paced, _burst, _short)]
+        own = [await least(each, world) for each in (paced, _burst, _short)]
         own_blocks, own_bytes = await _idle(world)
         own_ns = await cpu_per_event_ns(world, EVENTS * 4)
     async with relayed() as world:
-        relay_paced = await _least(_paced, world) - own_paced
+        relay_calls = await least(paced, world) - own[0]
         relay_ns = await cpu_per_event_ns(world, EVENTS * 4) - own_ns
     async with gateway() as world:
-        paced, burst, short = [await _least(each, world) for each in (_paced, _burst, _short)]
-        converted = await _least(_converted, world)
+        calls = [await least(each, world) for each in (paced, _burst, _short)]
+        converted = await least(_converted, world)
         blocks, size = await _idle(world)
         counts = Counts(
-            calls_per_paced_event=paced - own_paced,
-            calls_per_burst_event=burst - own_burst,
-            calls_per_stream=short - own_short,
-            calls_per_converted_event=converted - own_paced,
+            calls_per_paced_event=calls[0] - own[0],
+            calls_per_burst_event=calls[1] - own[1],
+            calls_per_stream=calls[2] - own[2],
+            calls_per_converted_event=converted - own[0],
             blocks_per_idle_stream=blocks - own_blocks,
             bytes_per_idle_stream=size - own_bytes,
             blocks_kept_per_event=max(0.0, await _kept(world)),
         )
         ratio = (await cpu_per_event_ns(world, EVENTS * 4) - own_ns) / relay_ns
-    return Measured(counts, relay_paced, ratio)
+    return Measured(counts, relay_calls, ratio)

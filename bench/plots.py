@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.scenario import CONVERSIONS
 from bench.spread import middle
-from bench.summary import NOTHING, summarise
+from bench.summary import BASE, NOTHING, summarise
 from bench.targets import conversion_ratio
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ def draw(results: Results, folder: Path) -> list[str]:
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "hoptrio", "font.size": 9})
     drawn = []
     for name, make in (
-        ("ratios", _ratios), ("delays", _delays), ("first-event", _first), ("memory", _memory), ("conversion", _conversion)
+        ("ratios", _ratios),
+        ("delays", _delays),
+        ("first-event", _first),
+        ("memory", _memory),
+        ("conversion", _conversion),
     ):
         figure = make(results)
         if figure is not None:
@@ -55,8 +59,8 @@ def _ratios(results: Results) -> Any:
     groups = []
     for each in results.scenarios:
         values = {name: summarise(each, name).ratio for name in each.contestants}
-        known = {name: value for name, value in values.items() if value}
-        if len(known) > 1:
+        known = {name: value for name, value in values.items() if value and name != BASE}
+        if known:
             groups.append((each.name, known))
     if not groups:
         return None
@@ -77,9 +81,14 @@ def _ratios(results: Results) -> Any:
                 )
                 at += 1
         at += 0.8
+    from matplotlib.ticker import NullLocator
+
     axes.set_xscale("log")
     low, high = (pick(value for _, known in groups for value in known.values()) for pick in (min, max))
     axes.set_xlim(low / 2.5, high * 2.5)
+    ticked = [each for each in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if low / 2.5 < each < high * 2.5]
+    axes.set_xticks(ticked, [f"{each:g}" for each in ticked])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yticks([each for each, _ in ticks], [title for _, title in ticks])
     axes.invert_yaxis()
     axes.axvline(1, color="black", linewidth=0.8)
@@ -88,11 +97,11 @@ def _ratios(results: Results) -> Any:
 
 
 def _delays(results: Results) -> Any:
-    return _curves(results, "paced", "delay_ns", "delay of an event from the provider's send to the client, ms")
+    return _curves(results, "paced", "delay_ns", "delay of an event, ms")
 
 
 def _first(results: Results) -> Any:
-    return _curves(results, "first-event", "first_ns", "time from connect to the first event, ms")
+    return _curves(results, "first-event", "first_ns", "time to the first event, ms")
 
 
 def _curves(results: Results, family: str, field: str, label: str) -> Any:

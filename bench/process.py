@@ -84,6 +84,11 @@ class Running:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._reader.ident is not None:
+            self._reader.join(_END_S)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 @contextmanager
@@ -121,7 +126,8 @@ def module(*arguments: str) -> list[str]:
 
 
 def run_client(job: Job, cores: frozenset[int], progress: Callable[[int], None] = lambda done: None) -> Outcome:
-    """One load, in a client process of its own. On KeyboardInterrupt the client is asked for what it has so far."""
+    """One load, in a client process of its own. At the first KeyboardInterrupt the client is asked for
+    what it has so far; a second one is raised."""
     # A session of its own: Ctrl-C is for the harness, which passes it on once.
     process = subprocess.Popen(
         module("bench.client"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -133,29 +139,32 @@ def run_client(job: Job, cores: frozenset[int], progress: Callable[[int], None] 
         os.sched_setaffinity(process.pid, cores)
         process.stdin.write(msgspec.json.encode(job) + b"\n")
         process.stdin.flush()
-        while line := _next_line(process):
-            told = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-            if "outcome" in told:
-                outcome = msgspec.json.decode(told["outcome"], type=Outcome)
-            else:
-                progress(msgspec.json.decode(told["progress"], type=int))
+        interrupted = False
+        while outcome is None:
+            try:
+                outcome = _hear(process.stdout.readline(), progress)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                process.send_signal(signal.SIGINT)
     finally:
         process.terminate()
         process.wait(_END_S)
         process.stdin.close()
         process.stdout.close()
-    if outcome is None:
-        raise RuntimeError("the client ended without an outcome")
     return outcome
 
 
-def _next_line(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stdout is not None
-    try:
-        return process.stdout.readline()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        return process.stdout.readline()
+def _hear(line: bytes, progress: Callable[[int], None]) -> Outcome | None:
+    """What the client says. Raises RuntimeError if it says nothing any more."""
+    if not line:
+        raise RuntimeError("the client ended without an outcome")
+    told = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    if "outcome" in told:
+        return msgspec.json.decode(told["outcome"], type=Outcome)
+    progress(msgspec.json.decode(told["progress"], type=int))
+    return None
 
 
 def free_port() -> int:

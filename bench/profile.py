@@ -19,7 +19,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bench.arena import Progress, arena
+from bench.arena import Told, arena
 from bench.contestants.hoptrio import Hoptrio
 from bench.cores import cores_of_this_machine
 from bench.job import Shape
@@ -33,6 +33,7 @@ __all__ = ["Frame", "Profile", "profile", "read_stacks"]
 _FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]*):(?P<line>\d+)\)$")
 _PRODUCT = "/hoptrio/"
 _SHOWN = 30
+_PRINTED = 12
 
 
 class Frame(NamedTuple):
@@ -101,7 +102,10 @@ def _frame(text: str) -> Frame | None:
 @click.option("--rate", type=click.IntRange(10, 1000), default=400, show_default=True, help="Samples a second.")
 @click.option("--times", type=click.IntRange(1, 20), default=2, show_default=True, help="Loads, one after another.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("build/bench"), show_default=True,
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build/bench"),
+    show_default=True,
     help="Where profile-SCENARIO.md and .raw (for speedscope or a flame graph) go.",
 )
 def profile(scenario: str, rate: int, times: int, out: Path) -> None:
@@ -113,8 +117,8 @@ def profile(scenario: str, rate: int, times: int, out: Path) -> None:
     console = Console()
     out.mkdir(parents=True, exist_ok=True)
     raw = out / f"profile-{scenario}.raw"
-    progress = Progress(lambda what, streams: console.print(what), lambda done: None)
-    with arena(cores_of_this_machine(), progress) as place, place.started(Hoptrio(), chosen.workers) as contestant:
+    told = Told(lambda what, streams: console.print(what), lambda done: None)
+    with arena(cores_of_this_machine(), told) as place, place.started(Hoptrio(), chosen.workers) as contestant:
         place.run(chosen, contestant, shape=Shape(streams=32, at_once=16, events=2))
         argv = [program, "record", "--pid", str(contestant.pids[0]), "--rate", str(rate), "--format", "raw"]
         argv += ["--full-filenames", "--subprocesses", "--output", str(raw)]
@@ -133,9 +137,13 @@ def profile(scenario: str, rate: int, times: int, out: Path) -> None:
         raise click.ClickException("py-spy saw nothing on the CPU")
     (out / f"profile-{scenario}.md").write_text(found.markdown(f"{scenario}: {chosen.title}"), encoding="utf-8")
     for name, counts in (("room", found.rooms), ("library", found.libraries), ("function", found.functions)):
-        table = Table(title=f"by {name}", title_justify="left")
-        table.add_column(name)
-        table.add_column("share", justify="right")
-        for each, count in counts.most_common(12):
-            table.add_row(each, f"{count / found.samples:.1%}")
-        console.print(table)
+        console.print(_table(name, counts, found.samples))
+
+
+def _table(name: str, counts: Counter[str], samples: int) -> Table:
+    table = Table(title=f"by {name}", title_justify="left")
+    table.add_column(name)
+    table.add_column("share", justify="right")
+    for each, count in counts.most_common(_PRINTED):
+        table.add_row(each, f"{count / samples:.1%}")
+    return table

@@ -156,9 +156,7 @@ class _Connection:
         """Perform until the next pause."""
         if self._served is None:
             return
-        writes = 0
-        for due_ns in self._steps:
-            writes += 1
+        for writes, due_ns in enumerate(self._steps, 1):
             if self._output and not due_ns:
                 self._blocked = True
                 return
@@ -172,8 +170,10 @@ class _Connection:
         """Writes; yields when to go on, 0 = at once."""
         if asked.fail == "status":
             refusal = (len(_REFUSAL), _REFUSAL)
-            self._write(b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\n"
-                        b"content-length: %d\r\n\r\n%b" % refusal)
+            self._write(
+                b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\n"
+                b"content-length: %d\r\n\r\n%b" % refusal
+            )
             self._finish("status")
             return
         now = time.monotonic_ns

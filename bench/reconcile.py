@@ -52,9 +52,7 @@ def charge_nanos(input_tokens: int, output_tokens: int, prices: Prices) -> int:
     return -(-millionths // _PER)
 
 
-def reconcile(
-    seen: Iterable[Seen], served: Iterable[Served], lines: Iterable[Line], prices: Prices
-) -> Reconciled:
+def reconcile(seen: Iterable[Seen], served: Iterable[Served], lines: Iterable[Line], prices: Prices) -> Reconciled:
     """One run, stream by stream."""
     ours = {each.number: each for each in seen}
     theirs = {each.number: each for each in served}

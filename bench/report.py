@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["markdown"]
 
 _HOW_TO_READ = """\
-*CPU* is the contestant's whole process tree, from the kernel's nanosecond sum. *CPU / relay* is over the naive trio relay
-in the same round, the median of the rounds, per event (per stream where the scenario says so), and has connects, holds and
-settlements in it; *steady* has only the time in which all streams are open and none is at its end. What is *added* is a
-quantile less the same quantile of direct. *jitter* is the mean difference between the delays of two events in a row.
-*ledger*: each stream's state, usage, charge, hold and entries against what its client and the provider saw, the charge
-computed anew."""
+*CPU* is the contestant's whole process tree, from the kernel's nanosecond sum. *CPU / relay* is over the naive trio
+relay in the same round, the median of the rounds, per event (per stream where the scenario says so), and has connects,
+holds and settlements in it; *steady* has only the time in which all streams are open and none is at its end. What is
+*added* is a quantile less the same quantile of direct. *jitter* is the mean difference between the delays of two events
+in a row. *ledger*: each stream's state, usage, charge, hold and entries against what its client and the provider saw,
+the charge computed anew."""
 
 
 def markdown(results: Results, plots: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Results: what a run of a scenario through a contestant came to, and all of them, as they stand in ``results.json``."""
+"""Results: what a run of a scenario through a contestant came to, and all of them: the content of ``results.json``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bench.job import Spread
-from bench.reconcile import Reconciled
+# msgspec resolves the annotations of a struct at run time.
+from bench.job import Spread  # noqa: TC001
+from bench.reconcile import Reconciled  # noqa: TC001
 
 if TYPE_CHECKING:
     from bench.job import Mark, Outcome, Sample
@@ -51,7 +52,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def steady_us(self) -> float | None:
         """CPU per event in the steady part."""
-        return None if not self.steady_cpu_ns or not self.steady_events else self.steady_cpu_ns / self.steady_events / 1e3
+        return (
+            None if not self.steady_cpu_ns or not self.steady_events else self.steady_cpu_ns / self.steady_events / 1e3
+        )
 
     @property
     def busy(self) -> float | None:
@@ -107,9 +110,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in self.scenarios if each.name == name), None)
 
 
-def run_of(
-    contestant: str, number: int, outcome: Outcome, after: Sample | None, reconciled: Reconciled | None
-) -> Run:
+def run_of(contestant: str, number: int, outcome: Outcome, after: Sample | None, reconciled: Reconciled | None) -> Run:
     """The figures of an outcome; `after` is the cost when nothing was in flight any more, None = not known."""
     begin, opened, closing = (outcome.mark(name) for name in ("begin", "open", "closing"))
     errors: dict[str, int] = {}

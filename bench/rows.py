@@ -39,7 +39,7 @@ def rows(results: ScenarioResults) -> list[tuple[str, ...]]:
 
 
 def number(value: float | None, digits: int = 2) -> str:
-    """"-" for what is not known."""
+    """ "-" for what is not known."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 

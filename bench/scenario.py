@@ -156,8 +156,12 @@ def _special() -> list[Scenario]:
             Shape(streams=2_000, at_once=16, events=1),
             per="stream",
         ),
-        Scenario("big-events", "big", "4 streams of 6 events of 1 MiB", Shape(streams=4, events=6, size=2**20, variants=2)),
-        Scenario("bigger-events", "big", "2 streams of 3 events of 8 MiB", Shape(streams=2, events=3, size=2**23, variants=1)),
+        Scenario(
+            "big-events", "big", "4 streams of 6 events of 1 MiB", Shape(streams=4, events=6, size=2**20, variants=2)
+        ),
+        Scenario(
+            "bigger-events", "big", "2 streams of 3 events of 8 MiB", Shape(streams=2, events=3, size=2**23, variants=1)
+        ),
         Scenario(
             "slow-readers",
             "slow-readers",

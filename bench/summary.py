@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bench.job import Spread
     from bench.result import Run, ScenarioResults
 
-__all__ = ["Added", "Summary", "added", "ratio", "summarise"]
+__all__ = ["BASE", "NOTHING", "Added", "Summary", "added", "ratio", "summarise"]
 
 BASE = "relay"
 NOTHING = "direct"
@@ -56,9 +56,7 @@ class Summary(NamedTuple):
 def summarise(results: ScenarioResults, contestant: str) -> Summary:
     """Of all its rounds."""
     runs, direct = results.of(contestant), results.of(NOTHING)
-    per_event, per_stream, steady = (
-        _median(runs, each) for each in (_cpu_per_event, _cpu_per_stream, _steady)
-    )
+    per_event, per_stream, steady = (_median(runs, each) for each in (_cpu_per_event, _cpu_per_stream, _steady))
     rss = _median(runs, lambda run: run.rss_bytes_per_stream)
     errors: dict[str, int] = {}
     for run in runs:

@@ -77,9 +77,7 @@ def template(protocol: Protocol, events: int, size: int, input_tokens: int, outp
 
 
 def _dialect(protocol: Protocol, script: Script, asked: bool) -> Dialect:
-    prompt = Prompt(
-        protocol=protocol, model="bench", framing=Framing.SSE, text="", text_bytes=0, usage_asked=asked
-    )
+    prompt = Prompt(protocol=protocol, model="bench", framing=Framing.SSE, text="", text_bytes=0, usage_asked=asked)
     answer = answer_to(prompt, script, 1)
     if protocol is Protocol.CHAT:
         return ChatDialect(answer, usage_asked=asked)

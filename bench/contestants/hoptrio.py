@@ -1,4 +1,4 @@
-"""hoptrio: ``hoptrio serve`` with a ledger in a file, a channel for each protocol, and prices that make every ceil show."""
+"""hoptrio: ``hoptrio serve``, a ledger in a file, a channel for each protocol, prices that make every ceil show."""
 
 from __future__ import annotations
 

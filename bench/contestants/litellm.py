@@ -6,6 +6,7 @@ The environment is made when the contestant is asked for by name; it takes some 
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -43,9 +44,7 @@ class Litellm:
     """It costs so much that longer runs would measure nothing but patience."""
 
     name = "litellm"
-    limits = Limits(
-        streams=50, events=2_000, rounds=1, families=("paced", "first-event", "burst", "short")
-    )
+    limits = Limits(streams=50, events=2_000, rounds=1, families=("paced", "first-event", "burst", "short"))
     protocols = frozenset({"chat"})
 
     def version(self) -> str:
@@ -77,10 +76,13 @@ class Litellm:
         path.write_text(_CONFIG.format(provider_port=place.provider_port))
         argv = [str(_home() / "bin" / "litellm"), "--config", str(path)]
         argv += ["--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
-        with running(self.name, argv, cores=place.cores.gateway, environment=_ENVIRONMENT, folder=place.folder) as it:
+        # It does not start without one.
+        key = f"sk-{secrets.token_hex(32)}"
+        environment = {**_ENVIRONMENT, "LITELLM_MASTER_KEY": key}
+        with running(self.name, argv, cores=place.cores.gateway, environment=environment, folder=place.folder) as it:
             it.listen()
             wait_for_port(port, it, _READY_S)
-            yield Contestant(self.name, "127.0.0.1", port, key="sk-none", pids=tree(it.pid))
+            yield Contestant(self.name, "127.0.0.1", port, key=key, pids=tree(it.pid))
 
 
 def _home() -> Path:
