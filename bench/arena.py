@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from bench.contestants.contestant import Absent, Place
+from bench.contestants.contestant import Absent, Contestant, Place
 from bench.counters import sample
 from bench.job import Job, Shape
 from bench.process import fetch, module, run_client, running
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from bench.books import Balance
-    from bench.contestants.contestant import Contestant, Kind
+    from bench.contestants.contestant import Kind
     from bench.cores import Cores
     from bench.job import Outcome
+    from bench.process import Running
     from bench.scenario import Scenario
 
-__all__ = ["Arena", "Told", "arena"]
+__all__ = ["Arena", "ProviderEnded", "Told", "arena"]
 
 _WARMING = Shape(streams=32, at_once=16, events=2)
 #: After the clients are done: a provider goes on for those that left, and a gateway settles.
@@ -47,10 +48,15 @@ class Told(NamedTuple):
     streams: Callable[[int], None]
 
 
+class ProviderEnded(Exception):
+    """The provider is gone, which is no contestant's fault; with its last words."""
+
+
 class Arena:
     """The provider runs; `play` is for one scenario."""
 
-    def __init__(self, provider_port: int, cores: Cores, told: Told) -> None:
+    def __init__(self, provider: Running, provider_port: int, cores: Cores, told: Told) -> None:
+        self._provider = provider
         self._port = provider_port
         self._cores = cores
         self._told = told
@@ -60,6 +66,7 @@ class Arena:
         """All its rounds. A contestant that fails is absent from then on, with the reason."""
         absent: dict[str, str] = {}
         runs: list[Run] = []
+        self._prepare(scenario)
         with ExitStack() as stack:
             there: list[tuple[Contestant, Shape, int]] = []
             for kind in kinds:
@@ -74,7 +81,7 @@ class Arena:
                     self.run(scenario, contestant, shape=_WARMING)
                     there.append((contestant, shape, kind.limits.rounds))
                 except (Absent, RuntimeError, OSError) as error:
-                    absent[kind.name] = _short(error)
+                    absent[kind.name] = self._why(error)
             for number in range(rounds or scenario.rounds):
                 for contestant, shape, most in there:
                     if contestant.name in absent or number >= most:
@@ -83,7 +90,7 @@ class Arena:
                     try:
                         runs.append(self.run(scenario, contestant, shape=shape, number=number))
                     except (RuntimeError, OSError) as error:
-                        absent[contestant.name] = f"it failed: {_short(error)}"
+                        absent[contestant.name] = f"it failed: {self._why(error)}"
         return ScenarioResults(
             name=scenario.name,
             family=scenario.family,
@@ -93,6 +100,14 @@ class Arena:
             runs=tuple(runs),
             absent=absent,
         )
+
+    def _prepare(self, scenario: Scenario) -> None:
+        """Let the provider make its answers, which would cost the first contestant's streams some of their time."""
+        shape = scenario.shape
+        once = Shape(streams=shape.variants, at_once=1, events=shape.events, size=shape.size, variants=shape.variants)
+        own = scenario._replace(protocol=scenario.channel)
+        self._told.step(f"{scenario.name}: the provider", once.streams)
+        self.run(own, Contestant("direct", "127.0.0.1", self._port), shape=once)
 
     @contextmanager
     def started(self, kind: Kind, workers: int = 1) -> Iterator[Contestant]:
@@ -114,6 +129,12 @@ class Arena:
             reconciled = _reconciled(contestant, outcome, served, before)
         after = sample(contestant.pids) if contestant.pids else None
         return run_of(contestant.name, number, outcome, after, reconciled)
+
+    def _why(self, error: Exception) -> str:
+        """A contestant's failure in one line. Raises ProviderEnded if it was the provider's."""
+        if not self._provider.alive:
+            raise ProviderEnded(self._provider.output) from error
+        return _short(error)
 
     def _job(self, scenario: Scenario, contestant: Contestant, shape: Shape, *, seed: int) -> Job:
         return Job(
@@ -177,4 +198,4 @@ def _reconciled(contestant: Contestant, outcome: Outcome, served: list[Served], 
 def arena(cores: Cores, told: Told, *, port: int = 0) -> Iterator[Arena]:
     """With the provider running on `port` (0: any)."""
     with running("the provider", module("bench.provider", str(port)), cores=cores.provider) as process:
-        yield Arena(int(process.await_line(str.strip)), cores, told)
+        yield Arena(process, int(process.await_line(str.strip)), cores, told)

@@ -11,7 +11,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from bench.arena import arena
+from bench.arena import ProviderEnded, arena
 from bench.bars import bars
 from bench.contestants.contestant import Absent
 from bench.contestants.direct import Direct
@@ -185,6 +185,9 @@ def _play(
                 found.append(place.play(scenario, kinds, rounds=rounds))
             except KeyboardInterrupt:
                 console.print("interrupted; what is done so far is reported")
+                break
+            except ProviderEnded as ended:
+                console.print(f"the provider ended; what is done so far is reported:\n{ended}")
                 break
             console.print(scenario_table(found[-1]))
             shown.advance()

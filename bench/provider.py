@@ -38,6 +38,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encodin
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 _REFUSAL = b'{"error":{"message":"simulated refusal","type":"server_error","code":null}}'
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 _READ_BYTES = 64 * 1024
 _ACCEPTS_A_TURN = 64
 _WRITES_A_TURN = 16
@@ -131,7 +132,7 @@ class _Connection:
         body, self._input = rest[:size], rest[size:]
         self._last = _CLOSE.search(head) is not None
         method, target, _ = head.split(b" ", 2)
-        if method == b"GET":
+        if method == b"GET" and target.startswith(b"/seen/"):
             self._tell(target)
         else:
             self._answer(target.partition(b"?")[0], body)
@@ -144,7 +145,11 @@ class _Connection:
         self._after()
 
     def _answer(self, path: bytes, body: bytes) -> None:
-        protocol = next(each for ending, each in _PATHS.items() if path.endswith(ending))
+        protocol = next((each for ending, each in _PATHS.items() if path.endswith(ending)), None)
+        if protocol is None:
+            self._write(_NOT_FOUND)
+            self._after()
+            return
         asked = find(body)
         usage_asked = b'"include_usage"' in body
         frames = template(protocol, asked.events, asked.size, asked.input, asked.output, usage_asked)

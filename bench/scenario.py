@@ -86,12 +86,12 @@ def _idle_sizes() -> list[int]:
 def scenarios() -> list[Scenario]:
     """All of them, in the order they are run."""
     return [
-        _paced(20, 50, 300),
-        _paced(50, 40, 240),
-        _paced(200, 28, 150),
-        _paced(1_000, 15, 90),
+        _paced(20, 50, 200),
+        _paced(50, 40, 160),
+        _paced(200, 28, 112),
+        _paced(1_000, 15, 60),
         *_special(),
-        *(_converted(client, channel, 80) for client, channel in CONVERSIONS),
+        *(_converted(client, channel, 60) for client, channel in CONVERSIONS),
         *(_workers(count, 100) for count in (1, 2)),
         *map(_idle, _idle_sizes()),
     ]

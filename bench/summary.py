@@ -114,7 +114,10 @@ def _steady(run: Run) -> float | None:
 
 
 def _ratio(runs: list[Run], base: list[Run], measure: Callable[[Run], float | None]) -> float | None:
-    return median_ratio([measure(run) or 0.0 for run in runs], [measure(run) or 0.0 for run in base])
+    """Round by round; rounds in which one of the two is not known do not count."""
+    pairs = [(measure(run), measure(other)) for run, other in zip(runs, base, strict=False)]
+    known = [(value, other) for value, other in pairs if value is not None and other is not None]
+    return median_ratio([value for value, _ in known], [other for _, other in known])
 
 
 def _median(runs: list[Run], measure: Callable[[Run], float | None]) -> float | None:

@@ -44,7 +44,7 @@ class Litellm:
     """It costs so much that longer runs would measure nothing but patience."""
 
     name = "litellm"
-    limits = Limits(streams=50, events=2_000, rounds=1, families=("paced", "first-event", "burst", "short"))
+    limits = Limits(streams=50, events=1_000, rounds=1, families=("paced", "first-event", "burst", "short"))
     protocols = frozenset({"chat"})
 
     def version(self) -> str:

@@ -135,6 +135,11 @@ def test_ratios_are_the_medians_of_the_rounds_in_pairs() -> None:
     assert summary.cpu_per_event_us == 100.0
 
 
+def test_what_has_no_cost_has_no_ratio() -> None:
+    summary = summarise(scenario("paced-20", DIRECT, RELAY), "direct")
+    assert (summary.ratio, summary.steady_ratio, summary.cpu_per_event_us) == (None, None, None)
+
+
 def test_the_cost_of_a_run_is_between_its_marks() -> None:
     marks = [
         Mark("begin", 0, 0, Sample(1_000, 4096)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.unchunk import Unchunk
@@ -15,6 +15,7 @@ def framed(chunks: list[bytes]) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in chunks) + b"0\r\n\r\n"
 
 
+@settings(max_examples=30)
 @given(BODIES, st.data())
 def test_the_body_is_the_chunks_joined_whatever_the_cuts(chunks: list[bytes], data: st.DataObject) -> None:
     wire = framed(chunks)
@@ -25,6 +26,7 @@ def test_the_body_is_the_chunks_joined_whatever_the_cuts(chunks: list[bytes], da
     assert unchunk.finished
 
 
+@settings(max_examples=30)
 @given(BODIES)
 def test_a_body_that_is_cut_is_not_finished(chunks: list[bytes]) -> None:
     unchunk = Unchunk()
