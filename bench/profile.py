@@ -32,6 +32,8 @@ __all__ = ["Frame", "Profile", "profile", "read_stacks"]
 
 _FRAME = re.compile(r"^(?P<function>.+) \((?P<file>[^()]*):(?P<line>\d+)\)$")
 _PRODUCT = "/hoptrio/"
+#: Outside, and the command that calls ``trio.run``: what is on top of that alone is the event loop's.
+_NO_ROOMS = ("", "cli")
 _SHOWN = 30
 _PRINTED = 12
 
@@ -77,7 +79,7 @@ def read_stacks(lines: Iterable[str]) -> Profile:
         if not frames:
             continue
         samples += int(number)
-        ours = next((frame for frame in reversed(frames) if frame.room), None)
+        ours = next((frame for frame in reversed(frames) if frame.room not in _NO_ROOMS), None)
         rooms[ours.room if ours else f"outside ({frames[-1].library})"] += int(number)
         libraries[frames[-1].library] += int(number)
         functions[f"{frames[-1].file} {frames[-1].function}"] += int(number)
@@ -121,7 +123,7 @@ def profile(scenario: str, rate: int, times: int, out: Path) -> None:
     with arena(cores_of_this_machine(), told) as place, place.started(Hoptrio(), chosen.workers) as contestant:
         place.run(chosen, contestant, shape=Shape(streams=32, at_once=16, events=2))
         argv = [program, "record", "--pid", str(contestant.pids[0]), "--rate", str(rate), "--format", "raw"]
-        argv += ["--full-filenames", "--subprocesses", "--output", str(raw)]
+        argv += ["--full-filenames", "--subprocesses", "--nonblocking", "--output", str(raw)]
         spy = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             for number in range(times):
