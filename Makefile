@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench bench-check world chaos matrix kills clean
+.PHONY: help demo test check format bench bench-check world chaos matrix kills fuzz binary clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -16,6 +16,8 @@ help:
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
 	@scripts/setup demo
@@ -60,6 +62,16 @@ chaos:
 matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
+
+fuzz:
+	@scripts/setup test
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+binary:
+	@scripts/binary
+	@scripts/setup test
+	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
 
 kills:
 	@scripts/setup test

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hoptrio.protocols.events import Framing, Protocol
+from hoptrio.protocols.events import Framing, Operation, Protocol
 from hoptrio.simulator.script import find_directive
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     choices: int = 1
     #: Chat: ``stream_options.include_usage`` is true.
     usage_asked: bool = False
+    operation: Operation = Operation.GENERATE
+    #: Embeddings: each text to embed, how long a vector is (0 = ours to say), and in which form it is asked for.
+    texts: tuple[str, ...] = ()
+    dimensions: int = 0
+    base64: bool = False
 
     @property
     def input_tokens(self) -> int:
@@ -66,6 +71,41 @@ def read_prompt(protocol: Protocol, path: str, query: Mapping[str, str], body: b
 
 
 def _chat(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    if path.endswith("/embeddings"):
+        return _embeddings(body)
+    return _images(body) if path.endswith("/images/generations") else _completion(body)
+
+
+def _embeddings(body: dict[str, Any]) -> Prompt:
+    given = body.get("input")
+    texts = tuple(map(str, given)) if isinstance(given, list) else (str(given),)
+    return Prompt(
+        protocol=Protocol.CHAT,
+        operation=Operation.EMBEDDINGS,
+        model=str(body.get("model", "")),
+        framing=Framing.JSON,
+        text="\n".join(texts),
+        text_bytes=sum(map(_size, texts)),
+        texts=texts,
+        dimensions=_limit(body.get("dimensions")) or 0,
+        base64=body.get("encoding_format") == "base64",
+    )
+
+
+def _images(body: dict[str, Any]) -> Prompt:
+    text = str(body.get("prompt", ""))
+    return Prompt(
+        protocol=Protocol.CHAT,
+        operation=Operation.IMAGES,
+        model=str(body.get("model", "")),
+        framing=Framing.JSON,
+        text=text,
+        text_bytes=_size(text),
+        choices=_count(body.get("n")),
+    )
+
+
+def _completion(body: dict[str, Any]) -> Prompt:
     messages = _dicts(body.get("messages"))
     return Prompt(
         protocol=Protocol.CHAT,
@@ -112,6 +152,8 @@ def _messages(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prom
 
 
 def _gemini(body: dict[str, Any], path: str, query: Mapping[str, str]) -> Prompt:
+    # countTokens may have the whole request inside.
+    body = _dict(body.get("generateContentRequest")) or body
     given = body.get("contents")
     contents = [{"parts": [{"text": given}]}] if isinstance(given, str) else _dicts(given)
     config = _dict(body.get("generationConfig") or body.get("generation_config"))

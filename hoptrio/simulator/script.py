@@ -76,6 +76,9 @@ The last user text of a request may contain a line `sim: key=value ...` (or `sim
   after=end        what follows an error event: end | cut | reset | silence | done ([DONE]) | failed (Responses)
   every=1s         between the comments or pings of a failure
   replay=NAME      a recording, with cuts=recorded | whole | bytes | random:SEED (see --replay)
+  Embeddings and images have a line in their input or prompt: `input`, `output`, `total`, `usage`, `size` (bytes of a
+  picture), `events` (output tokens of a picture) and what may fail before or in a whole answer. Calls that count
+  tokens heed `input` and `fail=status:CODE`.
 """
 
 _PREFIX = "sim:"

@@ -86,6 +86,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     with simulator() as provider:
         config = config_for(provider)
         config["contracts"]["test"]["keepalive_seconds"] = 0.1
+        config["models"] |= {
+            "sim-embedding": {"input": "0.02", "max_input_tokens": 8_192},
+            "sim-image": {"input": "0", "image": "0.04", "max_input_tokens": 4_000},
+        }
+        config["models"]["sim-elsewhere"] = config["models"]["sim-small"]
+        config["channels"]["simulated"]["models"] += ["sim-embedding", "sim-image"]
+        config["channels"]["elsewhere"] = {
+            **config["channels"]["simulated"],
+            "protocols": ["chat"],
+            "models": ["sim-elsewhere"],
+        }
         deployment = Deployment(tmp_path_factory.mktemp("gateway"), config)
         key, poor = deployment.add_account("rich"), deployment.add_account("poor", "0")
         limited = deployment.command("key", "create", "--account", "rich", "--rpm", "1")["secret"]
