@@ -6,6 +6,7 @@ asks each of them once, one after the other, so that what changes on the machine
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
@@ -17,7 +18,7 @@ import msgspec
 
 from bench.contestants.contestant import Absent, Contestant, Place
 from bench.counters import sample
-from bench.job import Job, Shape
+from bench.job import INTERRUPTED, Job, Shape
 from bench.process import fetch, module, run_client, running
 from bench.provider import Served
 from bench.reconcile import Prices, Reconciled, reconcile, reconcile_balance
@@ -119,10 +120,12 @@ class Arena:
             yield contestant
 
     def run(self, scenario: Scenario, contestant: Contestant, *, shape: Shape | None = None, number: int = 0) -> Run:
-        """One load, and the ledger's account of it where there is a ledger."""
+        """One load, and the ledger's account of it where there is a ledger. Raises KeyboardInterrupt, RuntimeError."""
         job = self._job(scenario, contestant, shape or scenario.shape, seed=number)
         before = contestant.books.balance() if contestant.books else None
         outcome = run_client(job, self._cores.client, self._told.streams)
+        if outcome.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
         served = self._served(job.run, wait=contestant.books is not None)
         reconciled = None
         if contestant.books is not None and before is not None:
@@ -196,6 +199,8 @@ def _reconciled(contestant: Contestant, outcome: Outcome, served: list[Served], 
 
 @contextmanager
 def arena(cores: Cores, told: Told, *, port: int = 0) -> Iterator[Arena]:
-    """With the provider running on `port` (0: any)."""
+    """With the provider running on `port` (0: any). What is started may open as many files as the hard limit allows."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with running("the provider", module("bench.provider", str(port)), cores=cores.provider) as process:
         yield Arena(process, int(process.await_line(str.strip)), cores, told)

@@ -27,7 +27,7 @@ import msgspec
 from bench.asked import Asked, line
 from bench.counters import sample
 from bench.dialogs import DIALOGS, request
-from bench.job import Job, Mark, Outcome, Seen, Spread
+from bench.job import INTERRUPTED, Job, Mark, Outcome, Seen, Spread
 from bench.loop import READABLE, WRITABLE, Loop
 from bench.spread import spread
 from bench.unchunk import Unchunk
@@ -97,7 +97,7 @@ class Client:
     def run(self) -> Outcome:
         """Carry the load out."""
         job, shape = self.job, self.job.shape
-        signal.signal(signal.SIGINT, lambda *_: self._stop("interrupted"))
+        signal.signal(signal.SIGINT, lambda *_: self._stop(INTERRUPTED))
         self.began_ns = time.monotonic_ns()
         self.mark("begin")
         gap_ns = int(shape.spread_s * _SECOND_NS / shape.streams)

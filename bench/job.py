@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Job", "Mark", "Outcome", "Sample", "Seen", "Shape", "Spread"]
+__all__ = ["INTERRUPTED", "Job", "Mark", "Outcome", "Sample", "Seen", "Shape", "Spread"]
+
+#: Of `Outcome.stopped`.
+INTERRUPTED = "interrupted"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +130,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     #: Mean |difference| of the delays of two events that follow each other in a stream.
     jitter_ns: float
     streams: tuple[Seen, ...]
-    #: The load was ended by hand, or by its limit.
+    #: `INTERRUPTED` by hand, "out of time" by its limit, or "".
     stopped: str = ""
 
     def mark(self, name: str) -> Mark | None:

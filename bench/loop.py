@@ -69,7 +69,9 @@ class Loop:
                 handler = handlers.get(descriptor)
                 if handler is not None:
                     handler.ready()
-            until = now()
+            # Taken first and called then: one that is due again at once waits for the sockets' turn.
+            until, due = now(), []
             while timers and timers[0][0] <= until:
-                _, _, call, argument = heapq.heappop(timers)
+                due.append(heapq.heappop(timers))
+            for _, _, call, argument in due:
                 call(argument)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import re
-import resource
 import socket
 import struct
 import sys
@@ -277,8 +276,6 @@ class _Parent:
 
 def main(port: int) -> None:
     """Serve until the parent ends."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.disable()
     loop = Loop()
     _Parent(loop)

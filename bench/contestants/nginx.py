@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Nginx"]
 
 _READY_S = 10.0
+_FILES = 65_536
 _CONFIG = """
 daemon off;
 worker_processes 1;
-worker_rlimit_nofile 65536;
+worker_rlimit_nofile {files};
 pid {folder}/nginx.pid;
 error_log {folder}/nginx.log warn;
 events {{ worker_connections 32768; }}
@@ -66,12 +68,20 @@ class Nginx:
     def start(self, place: Place) -> Iterator[Contestant]:
         program, port = _program(), free_port()
         path = place.folder / "nginx.conf"
-        path.write_text(_CONFIG.format(folder=place.folder, port=port, provider_port=place.provider_port))
+        path.write_text(
+            _CONFIG.format(files=_files(), folder=place.folder, port=port, provider_port=place.provider_port)
+        )
         argv = [program, "-p", str(place.folder), "-e", str(place.folder / "nginx.log"), "-c", str(path)]
         with running(self.name, argv, cores=place.cores.gateway) as process:
             process.listen()
             wait_for_port(port, process, _READY_S)
             yield Contestant(self.name, "127.0.0.1", port, pids=tree(process.pid))
+
+
+def _files() -> int:
+    """More would need rights."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
 
 
 def _program() -> str:
