@@ -152,6 +152,7 @@ class Arena:
             protocol=scenario.protocol,
             pids=contestant.pids,
             seed=seed,
+            go_port=self._port,
             limit_s=scenario.limit_s,
         )
 

@@ -25,8 +25,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 40
     input: int = 10
     output: int = 3
-    #: CLOCK_MONOTONIC: no event but the first before this.
-    silent_until_ns: int = 0
+    #: 1: no event but the first before ``GET /go/RUN``.
+    silent: int = 0
     #: "", or status, cut, reset, error: after `fail_after` events.
     fail: str = ""
     fail_after: int = 0

@@ -48,7 +48,7 @@ _FAILURES = ("status", "cut", "reset", "error")
 _PROGRESS_NS = _SECOND_NS // 5
 
 
-def asked_of(job: Job, number: int, began_ns: int) -> Asked:
+def asked_of(job: Job, number: int) -> Asked:
     """What the stream of that number asks of the provider: a function of the job's seed."""
     shape, draw = job.shape, random.Random(job.seed * 1_000_003 + number)
     variant = number % shape.variants
@@ -61,7 +61,7 @@ def asked_of(job: Job, number: int, began_ns: int) -> Asked:
         size=shape.size,
         input=17 + 13 * variant,
         output=shape.events + 11 * variant,
-        silent_until_ns=began_ns + int(shape.silent_s * _SECOND_NS) if shape.silent_s else 0,
+        silent=int(shape.silent_s > 0),
         fail=draw.choice(_FAILURES) if fails else "",
         fail_after=draw.randrange(1, shape.events) if fails and shape.events > 1 else 0,
     )
@@ -93,6 +93,9 @@ class Client:
         self._open: set[_Stream] = set()
         self._stopped = ""
         self._told_ns = 0
+        #: Streams that ended without an event; all are open, and have been told to go on.
+        self._eventless = 0
+        self._go = False
 
     def run(self) -> Outcome:
         """Carry the load out."""
@@ -119,8 +122,22 @@ class Client:
     def first(self, started_ns: int, now_ns: int) -> None:
         """A stream's first event is there."""
         self.firsts.append(now_ns - started_ns)
-        if len(self.firsts) == self.job.shape.streams:
+        self._is_open()
+
+    def _is_open(self) -> None:
+        """Every stream has an event, or never will."""
+        if len(self.firsts) + self._eventless == self.job.shape.streams and not self._go:
             self.mark("open")
+            silent_s = self.job.shape.silent_s
+            self._go = True
+            if silent_s:
+                self.loop.at(time.monotonic_ns() + int(silent_s * _SECOND_NS), self._tell_provider, None)
+
+    def _tell_provider(self, _: None) -> None:
+        """The silent streams may go on. It is on this machine and answers at once."""
+        with socket.create_connection(("127.0.0.1", self.job.go_port)) as connection:
+            connection.sendall(b"GET /go/%d HTTP/1.1\r\nconnection: close\r\n\r\n" % self.job.run)
+            connection.recv(_READ_BYTES)
 
     def closing(self) -> None:
         """A stream is at its end."""
@@ -131,6 +148,9 @@ class Client:
         """A stream is over; the next one may begin."""
         self._open.discard(stream)
         self.seen.append(seen)
+        if not seen.events:
+            self._eventless += 1
+            self._is_open()
         now_ns = time.monotonic_ns()
         if now_ns - self._told_ns > _PROGRESS_NS:
             self._told_ns = now_ns
@@ -409,7 +429,7 @@ _IN_PROGRESS = 115
 
 def _request_of(client: Client, number: int) -> bytes:
     job = client.job
-    prompt = job.prompt if job.prompt is not None else line(asked_of(job, number, client.began_ns))
+    prompt = job.prompt if job.prompt is not None else line(asked_of(job, number))
     return request(
         job.protocol,
         base=job.base,

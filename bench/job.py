@@ -22,7 +22,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     pace_s: float = 0.0
     #: Bytes of text in an event.
     size: int = 40
-    #: After its first event a stream is silent until so long after the load began.
+    #: After their first events the streams are silent until all are open, and so long after that; 0: they are not.
     silent_s: float = 0.0
     #: The share of the clients that leave at a random event, and of the streams that the provider fails.
     leaving: float = 0.0
@@ -39,7 +39,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         """About how long the provider takes, if nothing slows it down."""
         turns = -(-self.streams // (self.at_once or self.streams))
         reading_s = self.events * self.size / self.reading_bytes_s if self.reading_bytes_s else 0.0
-        return self.spread_s + max(self.silent_s, 0.0) + turns * max(self.pace_s * self.events, reading_s)
+        return self.spread_s + self.silent_s + turns * max(self.pace_s * self.events, reading_s)
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +61,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     limit_s: float
     #: No stream begins after this; None = all of them do.
     until_s: float | None = None
+    #: The provider's, on this machine: where it is told that silent streams may go on.
+    go_port: int = 0
     #: The prompt of a provider that is not the harness's own: events then carry no time.
     prompt: str | None = None
 

@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +24,7 @@ from bench.templates import Frames, template
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Served", "Server"]
 
@@ -42,7 +43,9 @@ _READ_BYTES = 64 * 1024
 _ACCEPTS_A_TURN = 64
 _WRITES_A_TURN = 16
 _RESET = struct.pack("ii", 1, 0)
-#: So that paced streams which wait for the same moment do not all speak at once.
+#: A step that waits for `Server.go_on`.
+_SILENT = -1
+#: So that paced streams which go on at the same moment do not all speak at once.
 _GOLDEN = 0x9E3779B1
 
 
@@ -62,6 +65,9 @@ class Server:
     def __init__(self, loop: Loop, port: int) -> None:
         self.loop = loop
         self.served: dict[int, list[Served]] = {}
+        #: Silent streams, by run, and the runs whose streams may go on.
+        self.silent: dict[int, list[Callable[[], None]]] = {}
+        self.gone_on: set[int] = set()
         self._socket = socket.create_server(("127.0.0.1", port), backlog=4096)
         self._socket.setblocking(False)
         loop.watch(self._socket.fileno(), READABLE, self)
@@ -85,6 +91,12 @@ class Server:
         served = Served(asked.number, asked.input, asked.output)
         self.served.setdefault(asked.run, []).append(served)
         return served
+
+    def go_on(self, run: int) -> None:
+        """Nobody is silent any more."""
+        self.gone_on.add(run)
+        for each in self.silent.pop(run, ()):
+            each()
 
 
 class _Connection:
@@ -131,14 +143,22 @@ class _Connection:
         body, self._input = rest[:size], rest[size:]
         self._last = _CLOSE.search(head) is not None
         method, target, _ = head.split(b" ", 2)
-        if method == b"GET" and target.startswith(b"/seen/"):
+        if method == b"GET":
             self._tell(target)
         else:
             self._answer(target.partition(b"?")[0], body)
 
     def _tell(self, target: bytes) -> None:
-        run = int(target.rpartition(b"/")[2] or 0)
-        body = msgspec.json.encode(self._server.served.get(run, []))
+        """What was seen of a run, or that it may go on; everybody else asks for something else."""
+        what, _, number = target.rpartition(b"/")
+        if what not in (b"/seen", b"/go") or not number.isdigit():
+            self._write(_NOT_FOUND)
+            self._after()
+            return
+        run = int(number)
+        if what == b"/go":
+            self._server.go_on(run)
+        body = msgspec.json.encode(self._server.served.get(run, []) if what == b"/seen" else {})
         self._last = True
         self._write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body))
         self._after()
@@ -161,6 +181,8 @@ class _Connection:
         if self._served is None:
             return
         for writes, due_ns in enumerate(self._steps, 1):
+            if due_ns == _SILENT:
+                return
             if self._output and not due_ns:
                 self._blocked = True
                 return
@@ -184,10 +206,14 @@ class _Connection:
         events = frames.events[: asked.fail_after] if asked.fail else frames.events
         self._write(_HEAD + frames.opening)
         due_ns = now()
-        phase_ns = asked.number * _GOLDEN % 2**32 * asked.pace_ns >> 32
         for event in events:
-            if served.events:
-                due_ns = max(due_ns + asked.pace_ns, asked.silent_until_ns + phase_ns)
+            if served.events == 1 and asked.silent and asked.run not in self._server.gone_on:
+                self._server.silent.setdefault(asked.run, []).append(partial(self._go_on, None))
+                yield _SILENT
+                due_ns = now() + (asked.number * _GOLDEN % 2**32 * asked.pace_ns >> 32)
+                yield due_ns
+            elif served.events:
+                due_ns += asked.pace_ns
                 yield due_ns if asked.pace_ns else 0
             self._write(event.at(now()))
             served.events += 1

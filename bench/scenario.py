@@ -49,15 +49,15 @@ class Scenario(NamedTuple):
 def _paced(streams: int, rate: int, events: int) -> Scenario:
     """Opened at 250 a second at most; the pace begins when all are there."""
     spread_s = streams / min(250, 100 + streams / 4)
-    silent_s = spread_s + 0.5 if streams >= 200 else 0.0
+    silent_s = 0.3 if streams >= 200 else 0.0
     shape = Shape(streams=streams, events=events, pace_s=1 / rate, spread_s=spread_s, silent_s=silent_s)
     return Scenario(f"paced-{streams}", "paced", f"{streams} streams of {events} events, {rate} a second each", shape)
 
 
 def _idle(streams: int) -> Scenario:
-    """Opened at 350 a second, silent until all are open and four seconds more, then five events each, one a second."""
+    """Opened at 350 a second, silent until all are open and three seconds more, then five events each, one a second."""
     opened_s = streams / 350
-    shape = Shape(streams=streams, events=6, pace_s=1.0, spread_s=opened_s, silent_s=opened_s + 4.0)
+    shape = Shape(streams=streams, events=6, pace_s=1.0, spread_s=opened_s, silent_s=3.0)
     title = f"{streams:,} streams open and silent, then 5 events each, one a second"
     # What direct would add is the same as elsewhere, and these take long.
     return Scenario(f"idle-{streams}", "idle", title, shape, rounds=1, without=("direct",))
@@ -71,7 +71,7 @@ def _converted(client: str, channel: str, events: int) -> Scenario:
 
 
 def _workers(count: int, events: int) -> Scenario:
-    shape = Shape(streams=200, events=events, pace_s=0.03, spread_s=1.0, silent_s=1.5)
+    shape = Shape(streams=200, events=events, pace_s=0.03, spread_s=1.0, silent_s=0.3)
     title = f"{count} worker{'s' if count > 1 else ''}: 200 streams of {events} events, 33 a second each"
     return Scenario(f"workers-{count}", "workers", title, shape, only=("hoptrio",), workers=count)
 
@@ -134,7 +134,7 @@ def _special() -> list[Scenario]:
             "withheld",
             "withheld",
             "200 paced streams whose clients did not ask for usage, so that a gateway takes it out again",
-            Shape(streams=200, events=100, pace_s=0.035, spread_s=1.3, silent_s=1.8, usage_asked=False),
+            Shape(streams=200, events=100, pace_s=0.035, spread_s=1.3, silent_s=0.3, usage_asked=False),
             rounds=2,
         ),
         Scenario(
@@ -147,7 +147,7 @@ def _special() -> list[Scenario]:
             "saturation",
             "saturation",
             "200 streams, 200 events a second each: more than a core carries",
-            Shape(streams=200, events=400, pace_s=0.005, spread_s=1.0, silent_s=1.5),
+            Shape(streams=200, events=400, pace_s=0.005, spread_s=1.0, silent_s=0.3),
         ),
         Scenario(
             "short",

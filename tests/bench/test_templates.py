@@ -48,7 +48,7 @@ def test_an_event_has_as_many_bytes_of_text_as_asked(protocol: Protocol) -> None
 
 @pytest.mark.parametrize("protocol", list(Protocol))
 def test_what_is_asked_survives_the_request(protocol: Protocol) -> None:
-    asked = Asked(run=3, number=17, events=EVENTS, pace_ns=5, silent_until_ns=10**15, fail="cut", fail_after=2)
+    asked = Asked(run=3, number=17, events=EVENTS, pace_ns=5, silent=1, fail="cut", fail_after=2)
     sent = request(
         protocol.value, base="", host="x", key="k", model="m", prompt=line(asked), call="c", usage_asked=True
     )
