@@ -49,6 +49,28 @@ class Told(NamedTuple):
     streams: Callable[[int], None]
 
 
+class _Card:
+    """What is noted of one scenario while it is played: who is there with which load for how many rounds."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.there: list[tuple[Contestant, Shape, int]] = []
+        self.absent: dict[str, str] = {}
+        self.runs: list[Run] = []
+
+    def results(self) -> ScenarioResults:
+        scenario = self.scenario
+        return ScenarioResults(
+            name=scenario.name,
+            family=scenario.family,
+            title=scenario.title,
+            per=scenario.per,
+            streams=scenario.shape.streams,
+            runs=tuple(self.runs),
+            absent=self.absent,
+        )
+
+
 class ProviderEnded(Exception):
     """The provider is gone, which is no contestant's fault; with its last words."""
 
@@ -60,54 +82,57 @@ class Arena:
         self._provider = provider
         self._port = provider_port
         self._cores = cores
-        self._told = told
+        self.told = told
         self._runs = count(1)
 
-    def play(self, scenario: Scenario, kinds: Sequence[Kind], *, rounds: int | None = None) -> ScenarioResults:
-        """All its rounds. A contestant that fails is absent from then on, with the reason."""
-        absent: dict[str, str] = {}
-        runs: list[Run] = []
-        self._prepare(scenario)
+    def play(
+        self, scenarios: Sequence[Scenario], kinds: Sequence[Kind], *, rounds: int | None = None
+    ) -> list[ScenarioResults]:
+        """Scenarios that are compared with each other, their rounds in turn, too. A contestant that fails is absent
+        from then on, with the reason."""
+        found = [_Card(scenario) for scenario in scenarios]
         with ExitStack() as stack:
-            there: list[tuple[Contestant, Shape, int]] = []
-            for kind in kinds:
-                shape = kind.limits.fit(scenario.shape)
-                why = _unfit(kind, scenario, shape)
-                if shape is None or why:
-                    absent[kind.name] = why
-                    continue
-                self._told.step(f"{scenario.name}: {kind.name} starts", _WARMING.streams)
-                try:
-                    contestant = stack.enter_context(self.started(kind, scenario.workers))
-                    self.run(scenario, contestant, shape=_WARMING)
-                    there.append((contestant, shape, kind.limits.rounds))
-                except (Absent, RuntimeError, OSError) as error:
-                    absent[kind.name] = self._why(error)
-            for number in range(rounds or scenario.rounds):
-                for contestant, shape, most in there:
-                    if contestant.name in absent or number >= most:
-                        continue
-                    self._told.step(f"{scenario.name}: {contestant.name}", shape.streams)
-                    try:
-                        runs.append(self.run(scenario, contestant, shape=shape, number=number))
-                    except (RuntimeError, OSError) as error:
-                        absent[contestant.name] = f"it failed: {self._why(error)}"
-        return ScenarioResults(
-            name=scenario.name,
-            family=scenario.family,
-            title=scenario.title,
-            per=scenario.per,
-            streams=scenario.shape.streams,
-            runs=tuple(runs),
-            absent=absent,
-        )
+            for card in found:
+                self._prepare(card.scenario)
+                for kind in kinds:
+                    self._enter(card, kind, stack)
+            for number in range(rounds or max(card.scenario.rounds for card in found)):
+                for card in found:
+                    self._round(card, number)
+        return [card.results() for card in found]
+
+    def _enter(self, card: _Card, kind: Kind, stack: ExitStack) -> None:
+        """Start one contestant, and let it warm up."""
+        scenario = card.scenario
+        shape = kind.limits.fit(scenario.shape)
+        why = _unfit(kind, scenario, shape)
+        if shape is None or why:
+            card.absent[kind.name] = why
+            return
+        self.told.step(f"{scenario.name}: {kind.name} starts", _WARMING.streams)
+        try:
+            contestant = stack.enter_context(self.started(kind, scenario.workers))
+            self.run(scenario, contestant, shape=_WARMING)
+            card.there.append((contestant, shape, kind.limits.rounds))
+        except (Absent, RuntimeError, OSError) as error:
+            card.absent[kind.name] = self._why(error)
+
+    def _round(self, card: _Card, number: int) -> None:
+        for contestant, shape, most in card.there:
+            if contestant.name in card.absent or number >= most:
+                continue
+            self.told.step(f"{card.scenario.name}: {contestant.name}", shape.streams)
+            try:
+                card.runs.append(self.run(card.scenario, contestant, shape=shape, number=number))
+            except (RuntimeError, OSError) as error:
+                card.absent[contestant.name] = f"it failed: {self._why(error)}"
 
     def _prepare(self, scenario: Scenario) -> None:
         """Let the provider make its answers, which would cost the first contestant's streams some of their time."""
         shape = scenario.shape
         once = Shape(streams=shape.variants, at_once=1, events=shape.events, size=shape.size, variants=shape.variants)
         own = scenario._replace(protocol=scenario.channel)
-        self._told.step(f"{scenario.name}: the provider", once.streams)
+        self.told.step(f"{scenario.name}: the provider", once.streams)
         self.run(own, Contestant("direct", "127.0.0.1", self._port), shape=once)
 
     @contextmanager
@@ -123,7 +148,7 @@ class Arena:
         """One load, and the ledger's account of it where there is a ledger. Raises KeyboardInterrupt, RuntimeError."""
         job = self._job(scenario, contestant, shape or scenario.shape, seed=number)
         before = contestant.books.balance() if contestant.books else None
-        outcome = run_client(job, self._cores.client, self._told.streams)
+        outcome = run_client(job, self._cores.client, self.told.streams)
         if outcome.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         served = self._served(job.run, wait=contestant.books is not None)

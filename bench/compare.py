@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,15 +181,18 @@ def _play(
     """Every scenario; Ctrl-C keeps those that are done."""
     found: list[ScenarioResults] = []
     with bars(console, len(selected)) as shown, arena(cores_of_this_machine(), shown.told, port=port) as place:
-        for scenario in selected:
+        for _, group in groupby(selected, key=lambda each: each.group):
+            together = list(group)
             try:
-                found.append(place.play(scenario, kinds, rounds=rounds))
+                played = place.play(together, kinds, rounds=rounds)
             except KeyboardInterrupt:
                 console.print("interrupted; what is done so far is reported")
                 break
             except ProviderEnded as ended:
                 console.print(f"the provider ended; what is done so far is reported:\n{ended}")
                 break
-            console.print(scenario_table(found[-1]))
-            shown.advance()
+            found += played
+            for each in played:
+                console.print(scenario_table(each))
+                shown.advance()
     return found

@@ -41,6 +41,13 @@ class Scenario(NamedTuple):
     workers: int = 1
 
     @property
+    def group(self) -> str:
+        """Scenarios of a group are compared with each other, so their rounds are played in turn."""
+        if self.family == "converted":
+            return f"converted-{self.channel}"
+        return self.family if self.family == "workers" else self.name
+
+    @property
     def limit_s(self) -> float:
         """After this the load is given up: ten times what it should take, and a minute."""
         return 60 + 10 * self.shape.lasts_s

@@ -27,7 +27,7 @@ class Added(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """One contestant in one scenario, medians of the rounds; None = not known, or nothing to compare with."""
+    """One contestant in one scenario: medians of the rounds, memory of the first. None = not known, or no base."""
 
     contestant: str
     #: CPU over the relay's, per what the scenario counts; and that of the steady part alone.
@@ -57,7 +57,8 @@ def summarise(results: ScenarioResults, contestant: str) -> Summary:
     """Of all its rounds."""
     runs, direct = results.of(contestant), results.of(NOTHING)
     per_event, per_stream, steady = (_median(runs, each) for each in (_cpu_per_event, _cpu_per_stream, _steady))
-    rss = _median(runs, lambda run: run.rss_bytes_per_stream)
+    # Later rounds find a heap that has grown already.
+    rss = next((run.rss_bytes_per_stream for run in runs), None)
     errors: dict[str, int] = {}
     for run in runs:
         for what, count in run.errors.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench.scenario import CONVERSIONS
-from bench.spread import median
+from bench.spread import median_ratio
 from bench.summary import ratio, summarise
 
 if TYPE_CHECKING:
@@ -113,10 +113,11 @@ def _nine_thousand_complete(results: Results) -> float | None:
 def _two_workers(results: Results) -> float | None:
     """By CPU accounting: the throughput that two cores have at the cost of an event with two workers, over that of one
     core with one."""
-    one, two = _ours(results, "workers-1"), _ours(results, "workers-2")
-    if one is None or two is None or not one.cpu_per_event_us or not two.cpu_per_event_us:
+    one, two = results.scenario("workers-1"), results.scenario("workers-2")
+    if one is None or two is None:
         return None
-    return 2 * one.cpu_per_event_us / two.cpu_per_event_us
+    dearer = _paired(two, one)
+    return 2 / dearer if dearer else None
 
 
 def conversion_ratio(results: Results, client: str, channel: str) -> float | None:
@@ -125,8 +126,12 @@ def conversion_ratio(results: Results, client: str, channel: str) -> float | Non
     native = results.scenario(f"converted-{channel}-{channel}")
     if converted is None or native is None:
         return None
-    ours, theirs = (median(run.cpu_per_event_us or 0 for run in each.of(_US)) for each in (converted, native))
-    return ours / theirs if ours and theirs else None
+    return _paired(converted, native)
+
+
+def _paired(ours: ScenarioResults, base: ScenarioResults) -> float | None:
+    """CPU per event over that in another scenario, whose rounds were played in turn with these."""
+    return median_ratio(*([run.cpu_per_event_us or 0.0 for run in each.of(_US)] for each in (ours, base)))
 
 
 def _worst_conversion(results: Results) -> float | None:

@@ -68,7 +68,7 @@ class Broken:
 
 def test_a_relay_is_measured_next_to_direct_and_who_is_not_there_is_named(place: Arena) -> None:
     shape = Shape(streams=6, events=8, pace_s=0.005, spread_s=0.02)
-    found = place.play(scenario(shape), [Direct(), Relay(), Broken()])
+    (found,) = place.play([scenario(shape)], [Direct(), Relay(), Broken()])
     direct, relay = found.runs
     assert found.contestants == ["direct", "relay"]
     assert found.absent == {"broken": "it is broken"}
@@ -82,10 +82,21 @@ def test_a_relay_is_measured_next_to_direct_and_who_is_not_there_is_named(place:
     assert relay.steady_events <= relay.events
 
 
+def test_scenarios_of_a_group_are_played_in_turn(place: Arena) -> None:
+    pair = [scenario(Shape(streams=2, events=2))._replace(name=name, rounds=2) for name in ("one", "other")]
+    began: list[str] = []
+    told = place.told
+    place.told = Told(lambda what, streams: began.append(what), told.streams)
+    found = place.play(pair, [Direct()])
+    place.told = told
+    assert began[-4:] == ["one: direct", "other: direct"] * 2
+    assert [[run.round for run in each.runs] for each in found] == [[0, 1], [0, 1]]
+
+
 def test_a_contestant_is_not_asked_for_what_it_cannot_carry(place: Arena) -> None:
     few = Direct()
     few.limits = Limits(streams=1)  # type: ignore[misc]
-    found = place.play(scenario(MIXED), [few])
+    (found,) = place.play([scenario(MIXED)], [few])
     assert found.absent == {"direct": "more than 1 streams at once are not asked of it"}
     assert not found.runs
 
