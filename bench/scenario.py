@@ -93,10 +93,11 @@ def _idle_sizes() -> list[int]:
 def scenarios() -> list[Scenario]:
     """All of them, in the order they are run."""
     return [
-        _paced(20, 50, 200),
-        _paced(50, 40, 160),
-        _paced(200, 28, 112),
-        _paced(1_000, 15, 60),
+        # As many events as a long paragraph has, so that a hold and a settlement are shared by as many.
+        _paced(20, 50, 300),
+        _paced(50, 50, 300),
+        _paced(200, 40, 300),
+        _paced(1_000, 15, 200)._replace(rounds=2),
         *_special(),
         *(_converted(client, channel, 60) for client, channel in CONVERSIONS),
         *(_workers(count, 100) for count in (1, 2)),
@@ -142,7 +143,7 @@ def _special() -> list[Scenario]:
             "withheld",
             "200 paced streams whose clients did not ask for usage, so that a gateway takes it out again",
             Shape(streams=200, events=100, pace_s=0.035, spread_s=1.3, silent_s=0.3, usage_asked=False),
-            rounds=2,
+            rounds=1,
         ),
         Scenario(
             "burst",
@@ -155,6 +156,7 @@ def _special() -> list[Scenario]:
             "saturation",
             "200 streams, 200 events a second each: more than a core carries",
             Shape(streams=200, events=400, pace_s=0.005, spread_s=1.0, silent_s=0.3),
+            rounds=2,
         ),
         Scenario(
             "short",
@@ -190,6 +192,6 @@ def _special() -> list[Scenario]:
             "200 paced streams, 15 % of which the provider fails: refused, cut, reset, or an error event",
             Shape(streams=200, events=100, pace_s=0.03, spread_s=2.0, failing=0.15),
             per="stream",
-            rounds=2,
+            rounds=1,
         ),
     ]
