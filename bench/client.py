@@ -235,7 +235,7 @@ class _Stream:
         self._events = self._status = 0
         self._request_id = ""
         self._closing = False
-        self._delay_ns = -1
+        self._delay_ns: int | None = None
         self._last_ns = 0
         self._input: int | None = None
         self._output: int | None = None
@@ -371,20 +371,20 @@ class _Stream:
         """Events of anybody; the delay is the time since the one before."""
         end = data.rfind(_EVENT) + 1
         for _ in range(data.count(_EVENT)):
-            gap_ns = now_ns - self._last_ns
-            if self._last_ns:
+            gap_ns = now_ns - self._last_ns if self._last_ns else None
+            if gap_ns is not None:
                 self._client.delays.append(gap_ns)
             self._event(gap_ns, now_ns)
             self._last_ns = now_ns
         return end
 
-    def _event(self, delay_ns: int, now_ns: int) -> None:
+    def _event(self, delay_ns: int | None, now_ns: int) -> None:
         client = self._client
         client.events += 1
         self._events += 1
         if self._events == 1:
             client.first(self._started_ns, now_ns)
-        else:
+        if delay_ns is not None and self._delay_ns is not None:
             client.jitter_ns += abs(delay_ns - self._delay_ns)
             client.jitters += 1
         self._delay_ns = delay_ns
