@@ -138,6 +138,7 @@ class Client:
         with socket.create_connection(("127.0.0.1", self.job.go_port)) as connection:
             connection.sendall(b"GET /go/%d HTTP/1.1\r\nconnection: close\r\n\r\n" % self.job.run)
             connection.recv(_READ_BYTES)
+        self.mark("going")
 
     def closing(self) -> None:
         """A stream is at its end."""

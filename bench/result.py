@@ -31,7 +31,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     #: From before the first connect until nothing is in flight any more: connects, holds and settlements are in it.
     cpu_ns: int | None
-    #: From the moment that every stream has an event to the moment that the first one is at its end.
+    #: From the moment that every stream has an event (and may have the next) to the moment that the first is at its end.
     steady_cpu_ns: int | None
     steady_events: int
     rss_bytes_per_stream: float | None
@@ -118,7 +118,7 @@ def run_of(contestant: str, number: int, outcome: Outcome, after: Sample | None,
         if seen.error:
             errors[seen.error] = errors.get(seen.error, 0) + 1
     known = after is not None and begin is not None
-    steady_ns, steady_events = _between(opened, closing)
+    steady_ns, steady_events = _between(outcome.mark("going") or opened, closing)
     return Run(
         contestant=contestant,
         round=number,

@@ -164,6 +164,9 @@ def test_the_cost_of_a_run_is_between_its_marks() -> None:
     assert found.rss_bytes_per_stream == 2048
     assert (found.complete, found.errors) == (1, {"truncated": 1})
     assert run_of("direct", 0, outcome, None, None).cpu_ns is None
+    silent = msgspec.structs.replace(outcome, marks=(*marks, Mark("going", 15, 6, Sample(2_400, 0))))
+    found = run_of("hoptrio", 0, silent, Sample(4_000, 0), None)
+    assert (found.steady_cpu_ns, found.steady_events) == (100, 9)
 
 
 def everything() -> Results:
