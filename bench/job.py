@@ -94,8 +94,8 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A moment of a load: ``begin``, ``open`` (every stream has an event), ``going`` (silent ones may go on), ``closing``
-    (the first is at its end), and ``end``."""
+    """A moment of a load: ``begin``, ``open`` (every stream has an event), ``going`` (silent ones may go on),
+    ``closing`` (the first is at its end), and ``end``."""
 
     name: str
     at_ns: int

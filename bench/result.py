@@ -31,7 +31,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     #: From before the first connect until nothing is in flight any more: connects, holds and settlements are in it.
     cpu_ns: int | None
-    #: From the moment that every stream has an event (and may have the next) to the moment that the first is at its end.
+    #: From the moment that every stream has an event, and may have the next, to that when the first is at its end.
     steady_cpu_ns: int | None
     steady_events: int
     rss_bytes_per_stream: float | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,7 +36,8 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    with ExitStack() as stack:
+    source: ChannelSource | None = None
+    try:
         try:
             call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
@@ -58,7 +58,6 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                 created_s=record.created_at_ms // 1000,
                 dropped=face.tools_dropped,
             )
-            stack.callback(source.close)
             gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
@@ -66,6 +65,9 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
             raise
         gateway.rates.check(key, call.protocol)
         await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
+    finally:
+        if source is not None:
+            source.close()
 
 
 async def _run(
