@@ -189,13 +189,14 @@ def _check_contract(call: Call, contract: Contract) -> None:
 
 def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol]], carriage: Carriage) -> Admitted:
     """Each channel's own body; a call that goes to any of them is held for at the dearest."""
-    bodies: dict[tuple[Protocol, str, bool, bool], bytes] = {}
+    bodies: dict[tuple[Protocol, str, bool, bool, str], bytes] = {}
     largest: dict[Protocol, int] = {}
     candidates = []
     for channel, protocol in channels:
         said, names = carriage.prepared(protocol)
         ask_usage = asks_usage(said, channel)
-        told = (protocol, channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
+        drops = channel.unknown_fields == "drop"
+        told = (protocol, channel.models[call.model], ask_usage, drops, channel.max_tokens_field)
         if told not in bodies:
             bodies[told] = _encoded(call, said, model, channel, carriage)
         body = bodies[told]
@@ -211,7 +212,7 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
 
 def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:
     name, dropped = channel.models[call.model], carriage.dropped(said.protocol)
-    encode = partial(body_for, model=model, channel=channel, name=name, drop_tools=dropped)
+    encode = partial(body_for, model=model, channel=channel, name=name, drop_tools=dropped, converted=said is not call)
     body = encode(said)
     # What a converted answer gave the client is nothing that this provider knows.
     return encode(convert.unboxed(said)) if said is call and convert.boxed(body) else body

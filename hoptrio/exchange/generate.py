@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
+from typing import Protocol as Interface
 
 import msgspec
 import structlog
@@ -21,14 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hoptrio.contract import Contract
-    from hoptrio.downstream.exchange import Exchange
+    from hoptrio.downstream.head import Head
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
     from hoptrio.spool.transcript import Transcript
+    from hoptrio.stream.ports import Writer
 
-__all__ = ["generate"]
+__all__ = ["Asked", "generate"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
@@ -36,7 +38,26 @@ log = structlog.get_logger("hoptrio.exchange")
 CLIENT_REQUEST_ID_MAX = 128
 
 
-class _Asked(NamedTuple):
+class Asked(Interface):
+    """One model call and the way back to its client: a request of HTTP, or a turn on a WebSocket."""
+
+    @property
+    def head(self) -> Head:
+        """Who asks, and how."""
+
+    @property
+    def writer(self) -> Writer:
+        """Whither the answer goes."""
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """Requests with the same one are one; None = there is none."""
+
+    async def read_body(self) -> bytes:
+        """The body, whole. Raises a HoptrioError where there is none to be had."""
+
+
+class _Read(NamedTuple):
     """A call as it was read, and whether another request stands for it."""
 
     call: Call
@@ -45,22 +66,23 @@ class _Asked(NamedTuple):
     claimed: Claimed | None
 
 
-async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
-    """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
+async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
+    """Refuse the call, carry its stream through, or join the request that stands for it. Raises the refusal as a
+    HoptrioError."""
     key = await gateway.key_of(exchange.head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    with ExitStack() as stack:
+    source: ChannelSource | None = None
+    try:
         try:
-            asked = await _ask(gateway, exchange, rules, key, contract)
-            call = asked.call
+            read = await _read(gateway, exchange, rules, key, contract)
+            call, claimed = read.call, read.claimed
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-            admitted = source = None
-            if asked.claim is not None and asked.claimed is not None:
-                examine(call, key, contract, catalogue=gateway.catalogue, owners=asked.owners)
-                check_same(asked.claim, asked.claimed)
+            if read.claim is not None and claimed is not None:
+                examine(call, key, contract, catalogue=gateway.catalogue, owners=read.owners)
+                check_same(read.claim, claimed)
             else:
-                admitted = _admit(gateway, asked, key, contract)
+                admitted = _admit(gateway, read, key, contract)
                 call = admitted.call
                 source = ChannelSource(
                     gateway.upstream,
@@ -70,39 +92,40 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                     created_s=record.created_at_ms // 1000,
                     dropped=face.tools_dropped,
                 )
-                stack.callback(source.close)
                 gateway.check_room()
                 gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
             raise
-        claimed = asked.claimed
-        if admitted is not None and source is not None:
+        if source is not None:
             gateway.rates.check(key, call.protocol)
-            claimed = await _run(gateway, exchange, face, rules, asked, key, contract, admitted, source, record)
+            claimed = await _run(gateway, exchange, face, rules, read, key, contract, admitted, source, record)
+    finally:
+        if source is not None:
+            source.close()
     if claimed is not None:
         await join(gateway, exchange, face, rules, call, key, claimed)
 
 
-async def _ask(gateway: Gateway, exchange: Exchange, rules: Rules, key: ApiKey, contract: Contract) -> _Asked:
+async def _read(gateway: Gateway, exchange: Asked, rules: Rules, key: ApiKey, contract: Contract) -> _Read:
     head = exchange.head
     body = await exchange.read_body()
     call = rules.parse(head.path, head.query, head.header_map, body)
-    claim = claim_of(gateway, key, contract, call, head.header_map.get("idempotency-key"), body)
+    claim = claim_of(gateway, key, contract, call, exchange.idempotency_key, body)
     claimed = None if claim is None else await gateway.ledger.claimed(claim)
-    return _Asked(call, await gateway.ledger.owners_of(call.provider_ids), claim, claimed)
+    return _Read(call, await gateway.ledger.owners_of(call.provider_ids), claim, claimed)
 
 
-def _admit(gateway: Gateway, asked: _Asked, key: ApiKey, contract: Contract) -> Admitted:
-    return admit(asked.call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=asked.owners)
+def _admit(gateway: Gateway, read: _Read, key: ApiKey, contract: Contract) -> Admitted:
+    return admit(read.call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=read.owners)
 
 
 async def _run(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: Asked,
     face: Face,
     rules: Rules,
-    asked: _Asked,
+    read: _Read,
     key: ApiKey,
     contract: Contract,
     admitted: Admitted,
@@ -112,7 +135,7 @@ async def _run(
     """The request that stands for this one, if another was a moment earlier: then nothing has happened here."""
     call = admitted.call
     face.framing = call.framing
-    desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=asked.claim)
+    desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=read.claim)
     with _kept(gateway, rules, call, contract, record) as transcript:
         stream = Stream(
             call=call,
@@ -128,8 +151,8 @@ async def _run(
         )
         with gateway.registry.running(record.id, stream):
             await stream.run()
-    if desk.claimed is not None and asked.claim is not None:
-        check_same(asked.claim, desk.claimed)
+    if desk.claimed is not None and read.claim is not None:
+        check_same(read.claim, desk.claimed)
     return desk.claimed
 
 
@@ -159,7 +182,7 @@ def _kept(
 
 
 def _record(
-    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
+    gateway: Gateway, exchange: Asked, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
 ) -> RequestRecord:
     """What is known before the body is read: a request that is refused for its shape is kept, too."""
     client_request_id = exchange.head.header_map.get("x-client-request-id")

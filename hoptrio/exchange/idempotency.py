@@ -16,8 +16,8 @@ from hoptrio.ledger.model import Claim
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
-    from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.gateway import Gateway
+    from hoptrio.exchange.generate import Asked
     from hoptrio.ledger.model import ApiKey, Claimed
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
@@ -54,7 +54,7 @@ def check_same(claim: Claim, claimed: Claimed) -> None:
 
 
 async def join(
-    gateway: Gateway, exchange: Exchange, face: Face, rules: Rules, call: Call, key: ApiKey, claimed: Claimed
+    gateway: Gateway, exchange: Asked, face: Face, rules: Rules, call: Call, key: ApiKey, claimed: Claimed
 ) -> None:
     """Tell the answer of the request that stands for this one, from its first byte. Raises Conflict, Gone."""
     playback = await gateway.find_stream(key.account.id, claimed.request_id)

@@ -60,13 +60,13 @@ class Retelling:
 
     async def run(self) -> None:
         """Tell it. Returns when the client has it, or has left."""
+        self._writer.start()
+        self._clock.start()
         try:
-            async with trio.open_nursery() as nursery:
-                self._writer.start(nursery)
-                nursery.start_soon(self._clock.run)
-                await self._tell()
-                nursery.cancel_scope.cancel()
+            await self._tell()
         finally:
+            self._clock.stop()
+            self._writer.stop()
             with trio.CancelScope(shield=True):
                 await self._playback.close()
 

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.protocols.count import Counting
+    from hoptrio.protocols.events import Framing
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["COUNTING", "RULES"]
+__all__ = ["COUNTING", "RULES", "SILENT_RESPONSES"]
 
 
 class _Chat:
@@ -69,6 +70,14 @@ class _Responses:
     keepalive = staticmethod(responses_wire.keepalive)
     models_body = staticmethod(responses_wire.models_body)
     stored_name = staticmethod(responses_stored.name_of)
+
+
+class _SilentResponses(_Responses):
+    """For a connection that keeps itself alive: nothing is written between two events."""
+
+    @staticmethod
+    def keepalive(framing: Framing, headers: Mapping[str, str]) -> bytes:
+        return b""
 
 
 class _Messages:
@@ -115,3 +124,4 @@ RULES: Mapping[Protocol, Rules] = {
     Protocol.MESSAGES: _Messages(),
     Protocol.GEMINI: _Gemini(),
 }
+SILENT_RESPONSES: Rules = _SilentResponses()

@@ -142,6 +142,7 @@ def _gateway(
         currency=config.ledger.currency,
         released_output_limit=config.server.released_output_limit,
         breakers=breakers,
+        websocket=config.server.websocket,
         spools=spools,
     )
 
@@ -268,6 +269,7 @@ class _Reload:
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
+            gateway.websocket = config.server.websocket
             gateway.released.limit = config.server.released_output_limit
             if gateway.spools is not None:
                 gateway.spools.own.caps.kept_s = config.server.reattach_minutes * 60

@@ -5,23 +5,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.deployment import Deployment, config_for, served
+from tests.support.node import install_sdks
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-NODE = Path(__file__).parent / "node"
 
 
 @dataclass(frozen=True)
@@ -106,8 +101,5 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="session")
 def packages() -> None:
-    """The pinned SDKs, installed once; test processes that start together wait for one another."""
-    with (NODE / "package-lock.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (NODE / "node_modules" / ".package-lock.json").is_file():
-            subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=NODE, check=True, capture_output=True)
+    """The pinned SDKs of Node."""
+    install_sdks()
