@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
 
@@ -19,7 +18,7 @@ from hoptrio.spool.chunk import About
 from hoptrio.stream.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
@@ -75,14 +74,14 @@ async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) 
     source: ChannelSource | None = None
     try:
         try:
-            read = await _read(gateway, exchange, rules, key, contract)
-            call, claimed = read.call, read.claimed
+            # Unpacked, so that of a silent stream nothing is kept but what it needs.
+            call, owners, claim, claimed = await _read(gateway, exchange, rules, key, contract)
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-            if read.claim is not None and claimed is not None:
-                examine(call, key, contract, catalogue=gateway.catalogue, owners=read.owners)
-                check_same(read.claim, claimed)
+            if claim is not None and claimed is not None:
+                examine(call, key, contract, catalogue=gateway.catalogue, owners=owners)
+                check_same(claim, claimed)
             else:
-                admitted = _admit(gateway, read, key, contract)
+                admitted = admit(call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=owners)
                 call = admitted.call
                 source = ChannelSource(
                     gateway.upstream,
@@ -99,7 +98,7 @@ async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) 
             raise
         if source is not None:
             gateway.rates.check(key, call.protocol)
-            claimed = await _run(gateway, exchange, face, rules, read, key, contract, admitted, source, record)
+            claimed = await _run(gateway, exchange, face, rules, claim, key, contract, admitted, source, record)
     finally:
         if source is not None:
             source.close()
@@ -116,16 +115,12 @@ async def _read(gateway: Gateway, exchange: Asked, rules: Rules, key: ApiKey, co
     return _Read(call, await gateway.ledger.owners_of(call.provider_ids), claim, claimed)
 
 
-def _admit(gateway: Gateway, read: _Read, key: ApiKey, contract: Contract) -> Admitted:
-    return admit(read.call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=read.owners)
-
-
 async def _run(
     gateway: Gateway,
     exchange: Asked,
     face: Face,
     rules: Rules,
-    read: _Read,
+    claim: Claim | None,
     key: ApiKey,
     contract: Contract,
     admitted: Admitted,
@@ -135,36 +130,37 @@ async def _run(
     """The request that stands for this one, if another was a moment earlier: then nothing has happened here."""
     call = admitted.call
     face.framing = call.framing
-    desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=read.claim)
-    with _kept(gateway, rules, call, contract, record) as transcript:
-        stream = Stream(
-            call=call,
-            rules=rules,
-            contract=contract,
-            stall_s=admitted.model.stall_s if contract.stall else None,
-            client_headers=exchange.head.header_map,
-            writer=exchange.writer,
-            source=source,
-            desk=desk,
-            face=face,
-            record=transcript,
-        )
+    desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=claim)
+    transcript = _transcript(gateway, rules, call, contract, record)
+    stream = Stream(
+        call=call,
+        rules=rules,
+        contract=contract,
+        stall_s=admitted.model.stall_s if contract.stall else None,
+        client_headers=exchange.head.header_map,
+        writer=exchange.writer,
+        source=source,
+        desk=desk,
+        face=face,
+        record=transcript,
+    )
+    try:
         with gateway.registry.running(record.id, stream):
             await stream.run()
-    if desk.claimed is not None and read.claim is not None:
-        check_same(read.claim, desk.claimed)
+    finally:
+        if transcript is not None:
+            transcript.close()
+    if desk.claimed is not None and claim is not None:
+        check_same(claim, desk.claimed)
     return desk.claimed
 
 
-@contextmanager
-def _kept(
+def _transcript(
     gateway: Gateway, rules: Rules, call: Call, contract: Contract, record: RequestRecord
-) -> Iterator[Transcript | None]:
-    """A transcript for the stream that runs in the block, if its contract has any. One without an end is dropped."""
-    spools = gateway.spools
-    if spools is None or not contract.reattach:
-        yield None
-        return
+) -> Transcript | None:
+    """Where what the client is told is kept, if its contract has that; to be closed."""
+    if gateway.spools is None or not contract.reattach:
+        return None
     about = About(
         request_id=record.id,
         account_id=record.account_id,
@@ -173,12 +169,7 @@ def _kept(
         contract=contract.name,
         created_at_ms=record.created_at_ms,
     )
-    transcript = spools.own.open(about, rules.stored_name)
-    try:
-        yield transcript
-    finally:
-        if not transcript.over:
-            spools.own.drop(transcript)
+    return gateway.spools.own.open(about, rules.stored_name)
 
 
 def _record(

@@ -96,34 +96,31 @@ class Spool:
         self._lose(transcript)
         self._forget(transcript)
 
-    def grew(self, transcript: Transcript) -> None:
-        """Called now and then while a transcript grows."""
-        if transcript.lost:
-            transcript.buffer.clear()
-            return
-        if transcript.name_of is not None:
-            self._name(transcript, bytes(transcript.buffer))
-        self._count(transcript)
-        if transcript.size > self.caps.stream_bytes_max:
-            self._lose(transcript)
-            return
-        if len(transcript.buffer) >= limits.SPOOL_PIECE_BYTES:
-            self._write_out([transcript])
-        transcript.mark_bytes = len(transcript.buffer) + limits.SPOOL_STEP_BYTES
-        self._relieve()
-
     def took(self, transcript: Transcript, data: bytes) -> None:
-        """A large write, which goes to the segments as it is: copying it into a buffer first costs as much again."""
+        """A write that its buffer has not been given yet; called now and then while it grows, and with large ones."""
         if transcript.lost:
             return
         if transcript.name_of is not None:
             self._name(transcript, data)
         if transcript.size + len(data) > self.caps.stream_bytes_max:
             self._lose(transcript)
-            return
+        elif len(data) >= limits.SPOOL_DIRECT_BYTES:
+            self._take_large(transcript, data)
+        else:
+            self._take_small(transcript, data)
+
+    def _take_small(self, transcript: Transcript, data: bytes) -> None:
+        transcript.buffer += data
+        transcript.room_bytes = limits.SPOOL_STEP_BYTES
+        self._count(transcript)
+        if len(transcript.buffer) >= limits.SPOOL_PIECE_BYTES:
+            self._write_out([transcript])
+        self._relieve()
+
+    def _take_large(self, transcript: Transcript, data: bytes) -> None:
+        """It goes to the segments as it is: copying it into a buffer first would cost as much again."""
         frames = [self._frame(transcript)] if transcript.buffer else []
-        offset = transcript.size
-        frames.append(Frame(Chunk(transcript.about, offset, data, None, transcript.name)))
+        frames.append(Frame(Chunk(transcript.about, transcript.size, data, None, transcript.name)))
         for extent in self._segments.append(frames):
             if extent is None:
                 self._lose(transcript)
@@ -169,7 +166,7 @@ class Spool:
         transcript.buffer = bytearray()
         transcript.extents = []
         # Whatever is taken from now on is looked at, and thrown away.
-        transcript.mark_bytes = -1
+        transcript.room_bytes = 0
         self._count(transcript)
         self._growing.pop(transcript, None)
         self._fresh.pop(transcript, None)
@@ -200,7 +197,7 @@ class Spool:
         transcript.spilled_bytes += extent.data_bytes
         transcript.buffer = bytearray()
         transcript.end = None
-        transcript.mark_bytes = limits.SPOOL_STEP_BYTES
+        transcript.room_bytes = limits.SPOOL_STEP_BYTES
         self._count(transcript)
 
     @staticmethod

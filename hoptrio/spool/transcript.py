@@ -1,7 +1,7 @@
 """A transcript: what one client was told, as it is told. The writing side of the spool.
 
 `take` is called with every write of a stream, so it costs one append; everything else happens in steps of some KiB
-(`Spool.grew`). Offsets count the bytes of the client's protocol from its first one. What is in `extents` lies in
+(`Spool.took`). Offsets count the bytes of the client's protocol from its first one. What is in `extents` lies in
 segments, in order and without gaps; behind it comes the buffer.
 """
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-
-from hoptrio import limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +34,9 @@ class Transcript:
         "ended_at_ms",
         "extents",
         "lost",
-        "mark_bytes",
         "name",
         "name_of",
+        "room_bytes",
         "spilled_bytes",
     )
 
@@ -48,9 +46,9 @@ class Transcript:
         self.about = about
         #: Behind the extents, in memory.
         self.buffer = bytearray()
-        #: What of the buffer the spool has counted; beyond `mark_bytes` of it, it looks again.
+        #: What of the buffer the spool has counted, and how much more is taken before it looks again.
         self.counted_bytes = 0
-        self.mark_bytes = 0
+        self.room_bytes = 0
         #: In extents.
         self.spilled_bytes = 0
         self.extents: list[Extent] = []
@@ -80,13 +78,11 @@ class Transcript:
 
     def take(self, data: bytes) -> None:
         """What the client is sent, whole events."""
-        if len(data) >= limits.SPOOL_DIRECT_BYTES:
+        self.room_bytes -= len(data)
+        if self.room_bytes < 0:
             self._spool.took(self, data)
         else:
-            buffer = self.buffer
-            buffer += data
-            if len(buffer) > self.mark_bytes:
-                self._spool.grew(self)
+            self.buffer += data
         if self._changed is not None:
             self.wake()
 
@@ -95,6 +91,11 @@ class Transcript:
         self.end = end
         self._spool.ended(self)
         self.wake()
+
+    def close(self) -> None:
+        """Its stream is over; one that told no end was refused, or cut off, and nobody can come back to it."""
+        if not self.over:
+            self._spool.drop(self)
 
     def wake(self) -> None:
         """Let those who read look again."""

@@ -57,6 +57,40 @@ SETTLE_MARGIN_S = 1.0
 class Stream:
     """One request in flight; run once. `contract`, `stall_s` (None: off) and `call` are fixed before the hold."""
 
+    #: A dictionary of more than thirty attributes takes 1.6 KiB, and every silent stream has one (CPython 3.11).
+    __slots__ = (
+        "_alive",
+        "_answer",
+        "_answered",
+        "_attempt_reason",
+        "_call",
+        "_channel",
+        "_client_gone_noted",
+        "_clock",
+        "_contract",
+        "_created_at",
+        "_cut_short",
+        "_deadline",
+        "_desk",
+        "_dispatched_at",
+        "_dispatches",
+        "_face",
+        "_kept",
+        "_left_early",
+        "_produced",
+        "_pump",
+        "_reader",
+        "_reading",
+        "_record",
+        "_scope",
+        "_source",
+        "_stop_reason",
+        "_tried",
+        "_writer",
+        "settled",
+        "timeline",
+    )
+
     def __init__(
         self,
         *,
