@@ -338,6 +338,8 @@ SPOOL_RELIEF = 16
 SPOOL_BATCH = 128
 #: One file; a cap below sixteen of them makes them smaller.
 SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
+#: And no longer than this is written to one, so that no answer lies on the disk for much longer than it is kept.
+SPOOL_SEGMENT_MS = 60_000
 #: What has ended is written out, and what has expired is taken away, this often.
 SPOOL_TICK_S = 1.0
 #: What dead processes have left is looked at this often.

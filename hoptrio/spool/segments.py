@@ -30,12 +30,16 @@ SUFFIX = ".seg"
 class Segment:
     """One file. `gone`: taken away, or its disk failed."""
 
-    __slots__ = ("bytes", "gone", "path", "pins", "until_ms")
+    __slots__ = ("bytes", "full", "gone", "path", "pins", "since_ms", "until_ms")
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.bytes = 0
         self.gone = False
+        #: Nothing more is written to it.
+        self.full = False
+        #: When it was first looked at.
+        self.since_ms = 0
         #: Streams with a part in it that have not ended.
         self.pins = 0
         #: When the last of those that have ended expires.
@@ -64,6 +68,8 @@ class Segments:
         self._directory = directory
         self._scribe = scribe
         self._segments: deque[Segment] = deque()
+        #: The one that is written to; one before it never is again.
+        self._current: Segment | None = None
         self._made = 0
         #: Placed, and not given to the scribe yet.
         self._pending: list[Extent] = []
@@ -104,11 +110,12 @@ class Segments:
             self._pending, self._pending_bytes = [], 0
 
     def _with_room(self, size: int) -> Segment:
-        current = self._segments[-1] if self._segments else None
-        if current is None or current.gone or current.bytes + size > max(self._segment_bytes, size):
+        current = self._current
+        if current is None or current.gone or current.full or current.bytes + size > max(self._segment_bytes, size):
             self._made += 1
             current = Segment(self._directory / f"{self._made:06}{SUFFIX}")
             self._segments.append(current)
+            self._current = current
         self._make_room(size)
         return current
 
@@ -117,8 +124,11 @@ class Segments:
             self._remove(self._segments[0])
 
     def expire(self, now_ms: int) -> None:
-        """Take away what nobody may ask for any more. The one that is written to stays."""
-        for segment in list(self._segments)[:-1]:
+        """Take away what nobody may ask for any more; and begin a new file now and then, or a stream would lie on the
+        disk for as long as its file takes to fill."""
+        for segment in list(self._segments):
+            segment.since_ms = segment.since_ms or now_ms
+            segment.full = now_ms - segment.since_ms >= limits.SPOOL_SEGMENT_MS
             if not segment.pins and segment.until_ms <= now_ms:
                 self._remove(segment)
 
@@ -127,6 +137,8 @@ class Segments:
         self._segments.remove(segment)
         self.bytes -= segment.bytes
         segment.gone = True
+        if segment is self._current:
+            self._current = None
         self._scribe.remove(segment)
 
     def close(self, now_ms: int) -> None:
