@@ -84,13 +84,18 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     shared = SharedBoard.create(board_path(invocation.path))
     urls = [url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets]
     return Supervisor(
-        [sys.executable, "-m", "hoptrio", "worker", "--config", str(invocation.path)],
+        [*_program(), "worker", "--config", str(invocation.path)],
         sockets,
         settings,
         reload=reload,
         on_ready=lambda: _tell(invocation, urls),
         inherited={"--health-fd": shared.fd},
     ).run()
+
+
+def _program() -> list[str]:
+    """What runs hoptrio again: the standalone binary is its own interpreter."""
+    return [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "hoptrio"]
 
 
 def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Config]:

@@ -49,6 +49,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                 router=gateway.router,
                 owners=await gateway.ledger.owners_of(call.provider_ids),
             )
+            call = admitted.call
             source = ChannelSource(
                 gateway.upstream,
                 gateway.router,
@@ -57,7 +58,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
                 created_s=record.created_at_ms // 1000,
                 dropped=face.tools_dropped,
             )
-            _check_room(gateway)
+            gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
@@ -95,13 +96,6 @@ async def _run(
     )
     with gateway.registry.running(record.id, stream):
         await stream.run()
-
-
-def _check_room(gateway: Gateway) -> None:
-    if gateway.draining:
-        raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
-    if len(gateway.registry) >= gateway.max_streams:
-        raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
 
 
 def _record(
