@@ -101,6 +101,7 @@ async def serve(
                 currency=config.ledger.currency,
                 released_output_limit=config.server.released_output_limit,
                 breakers=breakers,
+                websocket=config.server.websocket,
             )
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
@@ -232,6 +233,7 @@ class _Reload:
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
+            gateway.websocket = config.server.websocket
             gateway.released.limit = config.server.released_output_limit
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()
