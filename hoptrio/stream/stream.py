@@ -77,6 +77,7 @@ class Stream:
         "_face",
         "_kept",
         "_left_early",
+        "_now",
         "_produced",
         "_pump",
         "_reader",
