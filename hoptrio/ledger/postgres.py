@@ -237,6 +237,13 @@ class PostgresStore:
         sql = f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT %s"
         return [entry_of(row) for row in self._all(sql, *values)]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = %s": account_id, "seq < %s": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT %s"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:

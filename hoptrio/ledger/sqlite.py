@@ -225,6 +225,13 @@ class SqliteStore:
             for row in self._all(f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, limit)
         ]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = ?": account_id, "seq < ?": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT ?"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
