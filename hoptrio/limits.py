@@ -305,6 +305,8 @@ FIGURES_ASK_S = 2.0
 FIGURES_BYTES_MAX = 512 * KIB
 #: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
 FIGURES_GROUPS_MAX = 600
+#: What waits for a collector is exported for so long when the process ends.
+OTEL_FLUSH_S = 3.0
 #: The history that is drawn: intervals, and how many.
 FIGURES_SAMPLE_S = 5
 FIGURES_SAMPLES = 120

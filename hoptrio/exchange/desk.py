@@ -68,7 +68,15 @@ class Desk:
         self._admitted = admitted
         self._meter = meter
         self._show = show
+        #: The record of the settlement and whether it was durable in time, once there is one.
+        self.settlement: tuple[RequestRecord, bool] | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
+
+    @property
+    def spoken(self) -> str:
+        """The protocol in which the channel of the settlement was asked."""
+        channel = None if self.settlement is None else self.settlement[0].channel
+        return self._candidate(channel).call.protocol if channel else self._call.protocol
 
     async def place(self) -> HoptrioError | None:
         """Freeze the quote."""
@@ -113,6 +121,7 @@ class Desk:
         settled = await self._ledger.settle(resolution) is not None
         self._meter.tally.settlements.observe(trio.current_time() - asked_at_s)
         record = resolution.request
+        self.settlement = record, settled
         self._meter.settled(
             record.reason or COMPLETE, resolution.capture_nanos, record.flags, answered=outcome.answered
         )

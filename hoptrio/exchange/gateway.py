@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 import trio
 
 from hoptrio import errors
@@ -21,16 +22,19 @@ from hoptrio.protocols.events import Protocol
 from hoptrio.telemetry.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hoptrio.admission.catalogue import Catalogue
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
+    from hoptrio.exchange.ended import StreamEnd
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
     from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
+
+log = structlog.get_logger("hoptrio.exchange")
 
 
 class Gateway:
@@ -61,6 +65,8 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.tally = Tally()
+        #: Each is called with every stream that is over, behind its last byte.
+        self.observers: list[Callable[[StreamEnd], None]] = []
         self.load = Load()
         self.certificates = Certificates(ledger)
         breakers = breakers or Breakers(now=trio.current_time)
@@ -89,6 +95,14 @@ class Gateway:
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")
         return key
+
+    def ended(self, end: StreamEnd) -> None:
+        """Tell the observers; one that fails harms nobody."""
+        for observe in self.observers:
+            try:
+                observe(end)
+            except Exception as error:
+                log.error("observer failed", error=type(error).__name__, exc_info=error)
 
     def contract_of(self, key: ApiKey) -> Contract:
         """The key's contract, else the server's; a contract that was removed from the config is the server's too."""

@@ -11,6 +11,7 @@ import structlog
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit
 from hoptrio.exchange.desk import Desk
+from hoptrio.exchange.ended import StreamEnd
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
@@ -93,6 +94,7 @@ async def _run(
 ) -> None:
     face.framing = call.framing
     meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
+    desk = Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend)
     stream = Stream(
         call=call,
         rules=rules,
@@ -101,13 +103,28 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend),
+        desk=desk,
         face=face,
         meter=meter,
     )
     record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
     with gateway.registry.running(record, key.account.name, stream, meter):
-        await stream.run()
+        try:
+            await stream.run()
+        finally:
+            if desk.settlement is not None:
+                settled, durable = desk.settlement
+                gateway.ended(
+                    StreamEnd(
+                        record=settled,
+                        account=key.account.name,
+                        spoken=desk.spoken,
+                        events=meter.events,
+                        settled=durable,
+                        ended_at_ms=gateway.ledger.now_ms(),
+                        traceparent=exchange.head.header_map.get("traceparent", ""),
+                    )
+                )
 
 
 def _check_room(gateway: Gateway) -> None:

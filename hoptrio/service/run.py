@@ -42,6 +42,8 @@ from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.figures import Teller
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
+from hoptrio.service.observe import log_stream
+from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
 from hoptrio.telemetry.board import FiguresBoard
@@ -95,11 +97,13 @@ async def serve(
                 patient=patient,
             ) as ledger,
             Upstream() as upstream,
+            open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = _gateway(config, ledger, upstream, breakers)
+            gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
             board = figures or FiguresBoard()
             services.start_soon(Teller(gateway, board).run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
