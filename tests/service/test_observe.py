@@ -1,7 +1,8 @@
-"""What is told of a stream that is over: its log line, and its trace and measurements at a collector on this machine."""
+"""What is told of a stream that is over: its log line, its trace and measurements at a collector on this machine."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ def test_a_stream_is_one_line():
 
 
 def test_what_is_not_known_of_a_stream_is_null():
-    with structlog.testing.capture_logs() as [*_] as lines:
+    with structlog.testing.capture_logs() as lines:
         log_stream(ended(usage="", charge_nanos=None, reason="truncated", timeline=((0, "client_gone"),)))
     [line] = lines
     assert (line["input_tokens"], line["charge"], line["first_event_ms"]) == (None, None, None)
@@ -150,8 +151,6 @@ def collector():
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
-                import gzip
-
                 body = gzip.decompress(body)
             got.setdefault(self.path, []).append(body)
             self.send_response(200)
