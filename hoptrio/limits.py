@@ -79,6 +79,16 @@ ASKED_BYTES_MAX = 8 * MIB
 #: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
 MEASURE_INLINE_BYTES_MAX = 32 * KIB
 MEASURE_S = 5.0
+#: A count of tokens before a request: the provider's answer, or a thread for our own.
+COUNT_S = 30.0
+#: Threads that count at a time: each is at it for 0.8 s at most, with the GIL released.
+COUNTERS_MAX = 2
+#: A channel that has no call for counting is asked again after this.
+COUNT_ABSENT_S = 600.0
+#: An estimate of what no tokenizer reads: a picture of a megapixel has 1,600 tokens at Anthropic, 765 to 1,100 at
+#: OpenAI, 258 a tile at Google; a page of a document as many. And what a chat template adds to a message.
+ATTACHMENT_TOKENS = 1_600
+TURN_TOKENS = 4
 #: The contract's deadline, from the first dispatch.
 DEADLINE_S = 600.0
 #: No model progress for this long is a stall, unless the model says otherwise; seed 1: "about 90-150 s".

@@ -21,6 +21,7 @@ from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
+from hoptrio.protocols.events import Operation
 from hoptrio.stream.verdict import verdict
 from hoptrio.telemetry.tally import COMPLETE
 
@@ -144,9 +145,10 @@ class Desk:
         counted = None
         if counts is not None:
             # Evidence is read in the channel's own protocol, whatever the client's is. Output that was only measured as
-            # zero (an image, hidden reasoning) casts no doubt on the provider.
+            # zero (an image, hidden reasoning) casts no doubt on the provider, nor does that of embeddings.
             spoken = self._candidate(outcome.channel).call.protocol
-            counted = usage(counts, spoken, answered=outcome.answered and not estimated)
+            said = outcome.answered and not estimated and self._call.operation != Operation.EMBEDDINGS
+            counted = usage(counts, spoken, answered=said)
         judged = verdict(
             self._contract,
             outcome.reason,

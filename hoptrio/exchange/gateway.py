@@ -12,6 +12,7 @@ from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.pauses import Pauses
 from hoptrio.admission.routing import Load, Router
+from hoptrio.exchange.counts import Counts
 from hoptrio.exchange.rates import Rates
 from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
@@ -75,6 +76,7 @@ class Gateway:
         self.suspicion = Suspicion()
         self.refusals = Refusals(ledger)
         self.rates = Rates()
+        self.counts = Counts()
         self.released = ReleasedOutput(released_output_limit)
         self.started_at_ms = ledger.now_ms()
         #: The first round of probes is not over (`certification.prober`).
@@ -103,6 +105,13 @@ class Gateway:
                 observe(end)
             except Exception as error:
                 log.error("observer failed", error=type(error).__name__, exc_info=error)
+
+    def check_room(self) -> None:
+        """Raise Draining or ServerFull where this process takes no further calls."""
+        if self.draining:
+            raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
+        if len(self.registry) + self.counts.running >= self.max_streams:
+            raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
 
     def contract_of(self, key: ApiKey) -> Contract:
         """The key's contract, else the server's; a contract that was removed from the config is the server's too."""

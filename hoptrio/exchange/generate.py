@@ -62,6 +62,7 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 router=gateway.router,
                 owners=await gateway.ledger.owners_of(call.provider_ids),
             )
+            call = admitted.call
             source = ChannelSource(
                 gateway.upstream,
                 gateway.router,
@@ -71,7 +72,7 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 dropped=face.tools_dropped,
             )
             stack.callback(source.close)
-            _check_room(gateway)
+            gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
@@ -125,13 +126,6 @@ async def _run(
                         traceparent=exchange.head.header_map.get("traceparent", ""),
                     )
                 )
-
-
-def _check_room(gateway: Gateway) -> None:
-    if gateway.draining:
-        raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
-    if len(gateway.registry) >= gateway.max_streams:
-        raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
 
 
 def _record(

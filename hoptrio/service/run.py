@@ -157,7 +157,8 @@ def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Break
 
 def _load_tokenizer(config: Config) -> None:
     """Before anything listens, where the server's contract or one of the operator's own charges interrupted output. For
-    a key that names a preset which does, the first such stream makes the others wait for as long as it takes."""
+    a key that names a preset which does, the first such stream makes the others wait for as long as it takes, and so
+    does elsewhere the first count of tokens that no channel makes."""
     meant = {config.server.contract, *config.contracts} - (PRESETS.keys() - {config.server.contract})
     if any(config.contracts[name].interrupted == "charge" for name in meant):
         tokens.load()
