@@ -112,15 +112,7 @@ async def serve(
                 await gateway.certificates.refresh()
                 await gateway.pauses.refresh()
             services.start_soon(prober.run)
-            office = Office(
-                ledger=ledger,
-                config=config,
-                breakers=gateway.router.breakers,
-                certificates=gateway.certificates,
-                pauses=gateway.pauses,
-                figures=Figures(board),
-                certify=lambda channel, model: certify_now(gateway.catalogue, ledger, certifier, channel, model),
-            )
+            office = _office(config, gateway, board, certifier)
             async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
@@ -152,6 +144,18 @@ def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Break
         currency=config.ledger.currency,
         released_output_limit=config.server.released_output_limit,
         breakers=breakers,
+    )
+
+
+def _office(config: Config, gateway: Gateway, board: FiguresBoard, certifier: Certifier) -> Office:
+    return Office(
+        ledger=gateway.ledger,
+        config=config,
+        breakers=gateway.router.breakers,
+        certificates=gateway.certificates,
+        pauses=gateway.pauses,
+        figures=Figures(board),
+        certify=lambda channel, model: certify_now(gateway.catalogue, gateway.ledger, certifier, channel, model),
     )
 
 
