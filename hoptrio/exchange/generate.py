@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from typing import Protocol as Interface
 
 import msgspec
 import structlog
@@ -19,13 +20,14 @@ from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
-    from hoptrio.downstream.exchange import Exchange
+    from hoptrio.downstream.head import Head
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
+    from hoptrio.stream.ports import Writer
 
-__all__ = ["generate"]
+__all__ = ["Asked", "generate"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
@@ -33,7 +35,22 @@ log = structlog.get_logger("hoptrio.exchange")
 CLIENT_REQUEST_ID_MAX = 128
 
 
-async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
+class Asked(Interface):
+    """One model call and the way back to its client: a request of HTTP, or a turn on a WebSocket."""
+
+    @property
+    def head(self) -> Head:
+        """Who asks, and how."""
+
+    @property
+    def writer(self) -> Writer:
+        """Whither the answer goes."""
+
+    async def read_body(self) -> bytes:
+        """The body, whole. Raises a HoptrioError where there is none to be had."""
+
+
+async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
     try:
         await _admit(gateway, exchange, face, rules)
@@ -42,12 +59,13 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
         raise
 
 
-async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
+async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     head = exchange.head
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    with ExitStack() as stack:
+    source: ChannelSource | None = None
+    try:
         try:
             call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
@@ -71,7 +89,6 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 created_s=record.created_at_ms // 1000,
                 dropped=face.tools_dropped,
             )
-            stack.callback(source.close)
             gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
@@ -79,11 +96,14 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
             raise
         gateway.rates.check(key, call.protocol)
         await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
+    finally:
+        if source is not None:
+            source.close()
 
 
 async def _run(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: Asked,
     face: Face,
     rules: Rules,
     call: Call,
@@ -129,7 +149,7 @@ async def _run(
 
 
 def _record(
-    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
+    gateway: Gateway, exchange: Asked, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
 ) -> RequestRecord:
     """What is known before the body is read: a request that is refused for its shape is kept, too."""
     client_request_id = exchange.head.header_map.get("x-client-request-id")
