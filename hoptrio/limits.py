@@ -333,6 +333,51 @@ WORKER_STABLE_S = 10.0
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
 
+# -- telemetry: what processes count, and tell each other ------------------------------------------------------------
+
+#: How often a process tells; what is not renewed for so long is a dead process's. Live streams are told for so long
+#: after somebody asked, and this many of them.
+FIGURES_S = 0.5
+FIGURES_STALE_S = 5.0
+FIGURES_WANTED_S = 10.0
+FIGURES_LIVE_MAX = 500
+FIGURES_ASK_S = 2.0
+#: What one process tells at most, twice: 500 streams with their timelines are some 200 KiB.
+FIGURES_BYTES_MAX = 512 * KIB
+#: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
+FIGURES_GROUPS_MAX = 600
+#: What waits for a collector is exported for so long when the process ends.
+OTEL_FLUSH_S = 3.0
+#: The history that is drawn: intervals, and how many.
+FIGURES_SAMPLE_S = 5
+FIGURES_SAMPLES = 120
+
+# -- control plane ---------------------------------------------------------------------------------------------------
+
+#: What it is sent: forms and small JSON objects; and the fields of a form.
+CONTROL_BODY_BYTES_MAX = 256 * KIB
+CONTROL_BODY_S = 10.0
+CONTROL_FIELDS_MAX = 100
+#: Requests one process answers at a time, pages that watch included.
+CONTROL_REQUESTS_MAX = 256
+#: Ids, names of models and channels; reasons. The rows of one answer.
+CONTROL_WORD_CHARS_MAX = 256
+CONTROL_WHY_CHARS_MAX = 2_000
+CONTROL_PAGE_ROWS_MAX = 10_000
+#: A call of the command line to a control plane; probing many channels takes minutes.
+CONTROL_CALL_S = 600.0
+#: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
+CONTROL_IDLE_S = 15.0
+#: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
+CONTROL_GRACE_S = 1.0
+CONTROL_WRITE_STALL_S = 5.0
+#: The pause before a control plane that failed is started again.
+CONTROL_RESTART_S = 1.0
+#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+SESSION_S = 12 * 3600
+LOGINS_FAILED_MAX = 10
+LOGINS_FAILED_S = 60.0
+
 # -- process ---------------------------------------------------------------------------------------------------------
 
 #: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot

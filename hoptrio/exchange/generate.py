@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
@@ -11,9 +12,11 @@ import structlog
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit
 from hoptrio.exchange.desk import Desk
+from hoptrio.exchange.ended import StreamEnd
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
+from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
@@ -49,6 +52,14 @@ class Asked(Interface):
 
 async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
+    try:
+        await _admit(gateway, exchange, face, rules)
+    except errors.HoptrioError as refusal:
+        gateway.tally.refused(rules.protocol, refusal.code)
+        raise
+
+
+async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     head = exchange.head
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
@@ -58,6 +69,9 @@ async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) 
         try:
             call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+            if gateway.pauses.stale:
+                with suppress(errors.LedgerUnavailable):
+                    await gateway.pauses.refresh()
             admitted = admit(
                 call,
                 key,
@@ -100,6 +114,8 @@ async def _run(
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
+    meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
+    desk = Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend)
     stream = Stream(
         call=call,
         rules=rules,
@@ -108,11 +124,28 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
+        desk=desk,
         face=face,
+        meter=meter,
     )
-    with gateway.registry.running(record.id, stream):
-        await stream.run()
+    record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
+    with gateway.registry.running(record, key.account.name, stream, meter):
+        try:
+            await stream.run()
+        finally:
+            if desk.settlement is not None:
+                settled, durable = desk.settlement
+                gateway.ended(
+                    StreamEnd(
+                        record=settled,
+                        account=key.account.name,
+                        spoken=desk.spoken,
+                        events=meter.events,
+                        settled=durable,
+                        ended_at_ms=gateway.ledger.now_ms(),
+                        traceparent=exchange.head.header_map.get("traceparent", ""),
+                    )
+                )
 
 
 def _record(
