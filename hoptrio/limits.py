@@ -292,6 +292,26 @@ WORKER_STABLE_S = 10.0
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
 
+# -- control plane ---------------------------------------------------------------------------------------------------
+
+#: What it is sent: forms and small JSON objects; and the fields of a form.
+CONTROL_BODY_BYTES_MAX = 256 * KIB
+CONTROL_BODY_S = 10.0
+CONTROL_FIELDS_MAX = 100
+#: Requests one process answers at a time, pages that watch included.
+CONTROL_REQUESTS_MAX = 256
+#: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
+CONTROL_IDLE_S = 15.0
+#: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
+CONTROL_GRACE_S = 1.0
+CONTROL_WRITE_STALL_S = 5.0
+#: The pause before a control plane that failed is started again.
+CONTROL_RESTART_S = 1.0
+#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+SESSION_S = 12 * 3600
+LOGINS_FAILED_MAX = 10
+LOGINS_FAILED_S = 60.0
+
 # -- process ---------------------------------------------------------------------------------------------------------
 
 #: Blocks above this are mapped on their own and returned when freed; four reads of `READ_BYTES_MAX`, so that the hot

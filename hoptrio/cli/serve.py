@@ -16,9 +16,10 @@ import click
 from hoptrio.cli.options import Invocation, command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import socket
 
     from hoptrio.config import Config
+    from hoptrio.service.sockets import Listening
     from hoptrio.service.supervisor import Settings
 
 __all__ = ["serve", "worker"]
@@ -57,8 +58,12 @@ def _serve_alone(config: Config, invocation: Invocation) -> None:
     trio.run(main)
 
 
-def _tell(invocation: Invocation, urls: Sequence[str]) -> None:
-    invocation.emit({"ready": True, "listen": list(urls)}, f"hoptrio listens on {' and '.join(urls)}")
+def _tell(invocation: Invocation, listening: Listening) -> None:
+    said = f"hoptrio listens on {' and '.join(listening.data)}"
+    if listening.control:
+        said += f"; control plane on {' and '.join(listening.control)}"
+    told = {"ready": True, "listen": list(listening.data), "control": list(listening.control)}
+    invocation.emit(told, said)
 
 
 # -- several workers -------------------------------------------------------------------------------------------------
@@ -68,7 +73,7 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     from hoptrio.admission.breaker import Breakers
     from hoptrio.service.board import SharedBoard, board_path
     from hoptrio.service.logs import set_up_logs
-    from hoptrio.service.sockets import listen, url_of
+    from hoptrio.service.sockets import Listening, listen, url_of
     from hoptrio.service.supervisor import Supervisor
 
     def reload() -> Settings:
@@ -79,17 +84,21 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
 
     set_up_logs()
     settings, config = _settings(invocation, workers)
-    address = config.server.listen
-    sockets = listen(address.host, address.port)
+    sockets = listen(*config.server.listen)
+    control = listen(*config.control.listen) if config.control.token else []
     shared = SharedBoard.create(board_path(invocation.path))
-    urls = [url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets]
+    tls = bool(config.server.tls_certificate)
+    listening = Listening(
+        tuple(url_of(each.getsockname(), tls=tls) for each in sockets),
+        tuple(url_of(each.getsockname(), tls=False) for each in control),
+    )
     return Supervisor(
         [sys.executable, "-m", "hoptrio", "worker", "--config", str(invocation.path)],
         sockets,
         settings,
         reload=reload,
-        on_ready=lambda: _tell(invocation, urls),
-        inherited={"--health-fd": shared.fd},
+        on_ready=lambda: _tell(invocation, listening),
+        inherited={"--health-fd": [shared.fd], "--control-sockets": [each.fileno() for each in control]},
     ).run()
 
 
@@ -105,6 +114,7 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 
 @command("worker", hidden=True)
 @click.option("--sockets", required=True)
+@click.option("--control-sockets", default="")
 @click.option("--config-fd", type=int, required=True)
 @click.option("--ready-fd", type=int, required=True)
 @click.option("--life-fd", type=int, required=True)
@@ -114,6 +124,7 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 def worker(
     invocation: Invocation,
     sockets: str,
+    control_sockets: str,
     config_fd: int,
     ready_fd: int,
     life_fd: int,
@@ -129,7 +140,6 @@ def worker(
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
-    from hoptrio.service.sockets import inherit
 
     # Read from its beginning, wherever the one who wrote it left the offset that both share.
     content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
@@ -140,10 +150,23 @@ def worker(
     async def main() -> None:
         watch(life_fd)
         async with trio.open_nursery() as nursery:
-            listening = inherit(map(int, sockets.split(",")))
-            await nursery.start(partial(serve_gateway, config, sockets=listening, breakers=breakers, patient=patient))
+            run = partial(
+                serve_gateway,
+                config,
+                sockets=_inherited(sockets),
+                control_sockets=_inherited(control_sockets),
+                breakers=breakers,
+                patient=patient,
+            )
+            await nursery.start(run)
             os.write(ready_fd, b"+")
             os.close(ready_fd)
 
     set_up_logs()
     trio.run(main)
+
+
+def _inherited(numbers: str) -> list[socket.socket]:
+    from hoptrio.service.sockets import inherit
+
+    return inherit(int(number) for number in numbers.split(",") if number)

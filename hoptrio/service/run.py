@@ -26,6 +26,7 @@ from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
 from hoptrio.contract import PRESETS, Reason
+from hoptrio.control.office import Office
 from hoptrio.downstream.listener import Listener
 from hoptrio.errors import LedgerUnavailable
 from hoptrio.exchange.gateway import Gateway
@@ -34,10 +35,11 @@ from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
 from hoptrio.metering import tokens
+from hoptrio.service.control import control_plane
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
-from hoptrio.service.sockets import url_of
+from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
 from hoptrio.upstream.client import Upstream
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
+    from hoptrio.ledger.ledger import Ledger
 
 __all__ = ["serve"]
 
@@ -63,18 +66,18 @@ async def serve(
     reload: Callable[[], Config] | None = None,
     breakers: Breakers | None = None,
     sockets: Sequence[socket.socket] = (),
+    control_sockets: Sequence[socket.socket] = (),
     patient: bool = False,
-    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[Listening] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
     `breakers` is the health of channels, if other processes share it. With `sockets`, which listen already, it is a
-    worker of a supervisor: `RETIRE` and `HURRY` are for those.
+    worker of a supervisor: `RETIRE` and `HURRY` are for those; then `control_sockets` are the control plane's.
     A `patient` one starts while its ledger is away.
     """
     steady_heap()
     _load_tokenizer(config)
-    max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))
         async with (
@@ -90,33 +93,25 @@ async def serve(
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
-            gateway = Gateway(
-                ledger=ledger,
-                upstream=upstream,
-                catalogue=config.catalogue,
-                contracts=config.contracts,
-                contract=config.server.contract,
-                max_streams=max_streams,
-                cors_origins=config.server.cors_origins,
-                currency=config.ledger.currency,
-                released_output_limit=config.server.released_output_limit,
-                breakers=breakers,
-            )
+            gateway = _gateway(config, ledger, upstream, breakers)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
                 await gateway.certificates.refresh()
             services.start_soon(prober.run)
-            async with trio.open_nursery() as connections:
+            office = Office(
+                ledger=ledger, config=config, breakers=gateway.router.breakers, certificates=gateway.certificates
+            )
+            async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)
                 drained = trio.Event()
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
-                urls = [url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners]
-                services.start_soon(_announce, prober, task_status, urls)
-                listening.start_soon(orders.run, _Reload(gateway, prober, services, reload).start)
+                urls = tuple(url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners)
+                services.start_soon(_announce, prober, task_status, Listening(urls, control_urls))
+                listening.start_soon(orders.run, _Reload(gateway, office, prober, services, reload).start)
                 await orders.stop()
                 prober.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
@@ -124,6 +119,21 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Breakers | None) -> Gateway:
+    return Gateway(
+        ledger=ledger,
+        upstream=upstream,
+        catalogue=config.catalogue,
+        contracts=config.contracts,
+        contract=config.server.contract,
+        max_streams=fit_streams(config.server.max_streams),
+        cors_origins=config.server.cors_origins,
+        currency=config.ledger.currency,
+        released_output_limit=config.server.released_output_limit,
+        breakers=breakers,
+    )
 
 
 def _load_tokenizer(config: Config) -> None:
@@ -190,7 +200,7 @@ async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio
     return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
-async def _announce(prober: Prober, task_status: trio.TaskStatus[list[str]], urls: list[str]) -> None:
+async def _announce(prober: Prober, task_status: trio.TaskStatus[Listening], urls: Listening) -> None:
     """Say that the gateway listens, once it has channels to send streams to, or knows that it has none."""
     try:
         await prober.round_over()
@@ -202,9 +212,15 @@ class _Reload:
     """Takes over what may change while running. A config with mistakes, or that cannot be read, changes nothing."""
 
     def __init__(
-        self, gateway: Gateway, prober: Prober, nursery: trio.Nursery, read: Callable[[], Config] | None
+        self,
+        gateway: Gateway,
+        office: Office,
+        prober: Prober,
+        nursery: trio.Nursery,
+        read: Callable[[], Config] | None,
     ) -> None:
         self._gateway = gateway
+        self._office = office
         self._prober = prober
         self._nursery = nursery
         self._read = read
@@ -227,6 +243,7 @@ class _Reload:
         with scope:
             await self._prober.prepare(config.catalogue)
             gateway = self._gateway
+            self._office.config = config
             gateway.catalogue = config.catalogue
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
