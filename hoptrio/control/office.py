@@ -21,6 +21,8 @@ class Office:
         self.config = config
         self.breakers = breakers
         self.certificates = certificates
+        #: Where the data plane listens; empty until it does.
+        self.data_urls: tuple[str, ...] = ()
 
     @property
     def currency(self) -> str:

@@ -397,6 +397,12 @@ class Ledger:
         """An account's entries behind `after_seq`, oldest first."""
         return await self._later(self._store.entries, account_id, after_seq, limit)
 
+    async def newest_entries(
+        self, account_id: str | None = None, *, before_seq: int | None = None, limit: int = 50
+    ) -> list[Entry]:
+        """The last entries (of one account) in front of `before_seq`, newest first."""
+        return await self._later(self._store.newest_entries, account_id, before_seq, limit)
+
     async def all_entries(
         self, account_id: str | None = None, *, since_ms: int = 0, until_ms: int
     ) -> AsyncGenerator[Entry, None]:

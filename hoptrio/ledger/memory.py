@@ -102,6 +102,11 @@ class MemoryStore:
         self._check()
         return [e for e in self._entries if e.account_id == account_id and e.seq > after_seq][:limit]
 
+    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        self._check()
+        earlier = self._entries[: None if before_seq is None else before_seq - 1]
+        return [entry for entry in reversed(earlier) if account_id in (None, entry.account_id)][:limit]
+
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
     ) -> list[Entry]:

@@ -31,6 +31,7 @@ from hoptrio.ledger.sql_rows import (
     KEY,
     PROBE,
     REQUEST,
+    SEQ_MAX,
     account_of,
     entry_of,
     evidence_of,
@@ -221,6 +222,12 @@ class PostgresStore:
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]:
         sql = f"SELECT {ENTRY} FROM entries WHERE account_id = %s AND seq > %s ORDER BY seq LIMIT %s"
         return [entry_of(row) for row in self._all(sql, account_id, after_seq, limit)]
+
+    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        where = "seq < %s" + (" AND account_id = %s" if account_id else "")
+        values = (before_seq or SEQ_MAX, *([account_id] if account_id else []), limit)
+        sql = f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq DESC LIMIT %s"
+        return [entry_of(row) for row in self._all(sql, *values)]
 
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int

@@ -95,6 +95,9 @@ class Store(Interface):
 
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]: ...
 
+    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        """The last entries in front of `before_seq` (of one account), newest first."""
+
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
     ) -> list[Entry]:

@@ -110,6 +110,7 @@ async def serve(
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
                 urls = tuple(url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners)
+                office.data_urls = urls
                 services.start_soon(_announce, prober, task_status, Listening(urls, control_urls))
                 listening.start_soon(orders.run, _Reload(gateway, office, prober, services, reload).start)
                 await orders.stop()

@@ -266,8 +266,12 @@ class Stream:
         self._writer.write(data)
 
     def _progressed(self) -> None:
-        self._clock.progress_at = trio.current_time()
-        if not self._answered and self._pump.answered:
+        now, before = trio.current_time(), self._clock.progress_at
+        self._clock.progress_at = now
+        if self._answered:
+            if before is not None and now - before >= limits.GAP_SHOWN_S:
+                self._note_if_room(f"gap {round((now - before) * 1000)}")
+        elif self._pump.answered:
             self._answered = True
             self._source.answered()
 
@@ -278,6 +282,12 @@ class Stream:
     def _keepalive(self) -> None:
         self._write_head()
         self._writer.write(self._alive)
+        self._note_if_room("keepalive")
+
+    def _note_if_room(self, event: str) -> None:
+        """What may happen any number of times must leave room for what happens once."""
+        if len(self.timeline) < limits.TIMELINE_EVENTS_MAX:
+            self.note(event)
 
     def _stalled(self) -> None:
         self._end_attempt(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)

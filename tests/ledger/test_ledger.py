@@ -518,6 +518,19 @@ async def test_entries_are_read_in_pages(ledger, key):
     assert [entry.amount_nanos for entry in page + rest] == [1000, 1, 2, 3]
 
 
+async def test_the_newest_entries_come_first_and_page_backwards(ledger, key):
+    other = await ledger.create_account("other", 7)
+    for amount in (1, 2):
+        await ledger.deposit("acme", amount)
+    page = await ledger.newest_entries(limit=2)
+    rest = await ledger.newest_entries(before_seq=page[-1].seq)
+    assert [entry.amount_nanos for entry in page + rest] == [2, 1, 7, 1000]
+    mine = await ledger.newest_entries(key.account.id, limit=2)
+    older = await ledger.newest_entries(key.account.id, before_seq=mine[-1].seq, limit=2)
+    assert [entry.amount_nanos for entry in mine + older] == [2, 1, 1000]
+    assert [entry.amount_nanos for entry in await ledger.newest_entries(other.id)] == [7]
+
+
 async def test_a_key_is_found_by_its_secret_with_its_account_as_it_stands(ledger, key, make):
     made, secret = await ledger.create_key(
         "acme", contract="patient", max_streams=3, rpm=60, budget_nanos=10, budget_per="month", expires_at_ms=7,

@@ -23,8 +23,7 @@ const BADGES = {
 const at = (id) => document.getElementById(id);
 const page = at("playground");
 const [form, list, log, status] = [at("ask"), at("conversation"), at("events"), at("status")];
-const gateway = gatewayUrl(page.dataset);
-const records = page.dataset.records;
+const { gateway, records } = page.dataset;
 
 const talk = restored();
 /** What is drawn of each turn, and the tasks that go on for it. */
@@ -35,11 +34,6 @@ let shown = null;
 let drawn = 0;
 let saving = null;
 let drawing = false;
-
-function gatewayUrl({ gateway: url, port, scheme }) {
-  // Without an address of its own the gateway is where this page is, on its own port: through a tunnel, too.
-  return url || `${scheme}://${location.hostname.includes(":") ? `[${location.hostname}]` : location.hostname}:${port}`;
-}
 
 // -- state ----------------------------------------------------------------------------------------------------------
 
@@ -339,7 +333,6 @@ addEventListener("pagehide", save);
 for (const [name, value] of Object.entries(talk.settings)) {
   if (form.elements[name]) form.elements[name].value = value;
 }
-at("gateway").textContent = gateway;
 shown = talk.turns.findLast((turn) => turn.role === "assistant") ?? null;
 draw();
 resume();
