@@ -309,6 +309,11 @@ CONTROL_IDLE_S = 15.0
 #: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
 CONTROL_GRACE_S = 1.0
 CONTROL_WRITE_STALL_S = 5.0
+#: A page that keeps itself current looks for news so often, sends at least a comment so often, and is opened anew so
+#: often, when the session is looked at again.
+LIVE_EVERY_S = 1.0
+LIVE_ALIVE_S = 15.0
+LIVE_S = 300.0
 #: The pause before a control plane that failed is started again.
 CONTROL_RESTART_S = 1.0
 #: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.

@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from hoptrio import errors, limits
 from hoptrio.control.access import SESSION_COOKIE
 from hoptrio.control.answers import page
+from hoptrio.control.dashboard.routes import ROUTES as DASHBOARD
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,6 +31,7 @@ def routes(login: Login) -> list[BaseRoute]:
         Route("/login", login.enter, methods=["POST"]),
         Route("/logout", login.leave, methods=["POST"]),
         Route("/", overview),
+        *DASHBOARD,
         Mount("/static", StaticFiles(packages=[("hoptrio.control", "static")])),
     ]
 
