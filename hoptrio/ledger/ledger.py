@@ -35,6 +35,7 @@ from hoptrio.ledger.model import (
     HoldRefused,
     HoldRow,
     OwnerRow,
+    PauseRow,
     Placed,
     ProbeRow,
     RequestFilter,
@@ -57,6 +58,7 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
@@ -379,6 +381,16 @@ class Ledger:
         """The last probe of everything that was probed."""
         return await self._later(self._store.probes)
 
+    # -- channels -----------------------------------------------------------------------------------------------------
+
+    async def set_paused(self, channel: str, *, paused: bool = True, why: str = "") -> None:
+        """Take a channel out of service, or put it back. Raises LedgerUnavailable."""
+        await self._change(SetPaused(channel, paused, why))
+
+    async def pauses(self) -> list[PauseRow]:
+        """The channels that are paused."""
+        return await self._later(self._store.pauses)
+
     # -- lists --------------------------------------------------------------------------------------------------------
 
     async def requests(self, where: RequestFilter) -> list[RequestRecord]:
@@ -434,6 +446,10 @@ class Ledger:
     async def open_holds(self, owner: str | None = None) -> list[HoldRow]:
         """The open holds (of one owner)."""
         return await self._later(self._store.open_holds, owner)
+
+    async def open_since_ms(self) -> list[int]:
+        """When each of the open holds was placed."""
+        return await self._later(self._store.open_since_ms)
 
     async def owners(self) -> list[OwnerRow]:
         """Every process with a lease or an open hold."""

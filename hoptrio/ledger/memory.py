@@ -20,7 +20,7 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, ProbeRow, RequestRecord, UsageEvidence
+    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, PauseRow, ProbeRow, RequestRecord, UsageEvidence
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["MemoryStore", "wall_ms"]
@@ -127,6 +127,10 @@ class MemoryStore:
         self._check()
         return [hold for hold in self._open.values() if owner in (None, hold.owner)]
 
+    def open_since_ms(self) -> list[int]:
+        self._check()
+        return [hold.created_at_ms for hold in self._open.values()]
+
     def owners(self) -> list[OwnerRow]:
         self._check()
         counts: dict[str, int] = {}
@@ -143,6 +147,10 @@ class MemoryStore:
     def probes(self) -> list[ProbeRow]:
         self._check()
         return sorted(self._rows.probes.values(), key=lambda row: row.probed)
+
+    def pauses(self) -> list[PauseRow]:
+        self._check()
+        return sorted(self._rows.pauses.values(), key=lambda row: row.channel)
 
     @contextmanager
     def books(self) -> Iterator[Books]:
@@ -166,9 +174,13 @@ def _matches(record: RequestRecord, where: RequestFilter) -> bool:
     return (
         where.account_id in (None, record.account_id)
         and where.key_id in (None, record.key_id)
+        and where.protocol in (None, record.protocol)
         and where.model in (None, record.model)
+        and where.channel in (None, record.channel)
         and where.state in (None, record.state)
+        and where.reason in (None, record.reason)
         and where.client_request_id in (None, record.client_request_id)
         and (where.since_ms is None or record.created_at_ms >= where.since_ms)
         and (where.until_ms is None or record.created_at_ms < where.until_ms)
+        and (where.before is None or (record.created_at_ms, record.id) < where.before)
     )

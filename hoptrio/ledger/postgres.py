@@ -29,6 +29,7 @@ from hoptrio.ledger.sql_rows import (
     EVIDENCE,
     HOLD,
     KEY,
+    PAUSE,
     PROBE,
     REQUEST,
     SEQ_MAX,
@@ -38,6 +39,7 @@ from hoptrio.ledger.sql_rows import (
     hold_of,
     key_of,
     owner_of,
+    pause_of,
     probe_of,
     record_of,
 )
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -203,13 +206,17 @@ class PostgresStore:
     # -- scans --------------------------------------------------------------------------------------------------------
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
-        columns = ("account_id", "key_id", "model", "state", "client_request_id")
+        columns = ("account_id", "key_id", "protocol", "model", "channel", "state", "reason", "client_request_id")
         terms = {f"{column} = %s": getattr(where, column) for column in columns}
         terms |= {"created_at_ms >= %s": where.since_ms, "created_at_ms < %s": where.until_ms}
         chosen = {term: value for term, value in terms.items() if value is not None}
+        values = list(chosen.values())
+        if where.before is not None:
+            chosen["(created_at_ms, id) < (%s, %s)"] = None
+            values += where.before
         condition = " AND ".join(chosen) or "true"
         sql = f"SELECT {REQUEST} FROM requests WHERE {condition} ORDER BY created_at_ms DESC, id DESC LIMIT %s"
-        return [record_of(row) for row in self._all(sql, *chosen.values(), where.limit)]
+        return [record_of(row) for row in self._all(sql, *values, where.limit)]
 
     def accounts(self) -> list[Account]:
         return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
@@ -252,6 +259,9 @@ class PostgresStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE h.state = 'open'{where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, *values, scan=False)]
 
+    def open_since_ms(self) -> list[int]:
+        return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'", scan=False)]
+
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS, scan=False)]
 
@@ -262,6 +272,10 @@ class PostgresStore:
     def probes(self) -> list[ProbeRow]:
         sql = f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol"
         return [probe_of(row) for row in self._all(sql, scan=False)]
+
+    def pauses(self) -> list[PauseRow]:
+        sql = f"SELECT {PAUSE} FROM channel_pauses ORDER BY channel"
+        return [pause_of(row) for row in self._all(sql, scan=False)]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -14,6 +14,7 @@ from hoptrio.ledger.model import (
     HoldRow,
     HoldState,
     OwnerRow,
+    PauseRow,
     Probed,
     ProbeRow,
     RequestRecord,
@@ -29,6 +30,7 @@ __all__ = [
     "EVIDENCE",
     "HOLD",
     "KEY",
+    "PAUSE",
     "PROBE",
     "REQUEST",
     "SEQ_MAX",
@@ -38,6 +40,7 @@ __all__ = [
     "hold_of",
     "key_of",
     "owner_of",
+    "pause_of",
     "probe_of",
     "record_of",
     "request_row",
@@ -63,6 +66,7 @@ REQUEST = (
     " reason, evidence, usage, raw_usage, hold_nanos, charge_nanos, flags, attempts, timeline, provider_ids"
 )
 EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
+PAUSE = "channel, since_ms, why"
 PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
@@ -206,6 +210,11 @@ def probe_of(row: Sequence[Any]) -> ProbeRow:
         finding=finding,
         detail=detail,
     )
+
+
+def pause_of(row: Sequence[Any]) -> PauseRow:
+    """A row of `PAUSE`."""
+    return PauseRow(row[0], row[1], row[2])
 
 
 def request_row(record: RequestRecord, account_id: str, state: str, hold_nanos: int) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -110,6 +111,9 @@ class Store(Interface):
 
     def open_holds(self, owner: str | None) -> list[HoldRow]: ...
 
+    def open_since_ms(self) -> list[int]:
+        """When each of the open holds was placed, in any order."""
+
     def owners(self) -> list[OwnerRow]:
         """Every owner with a lease or an open hold (beat 0 if it never had a lease)."""
 
@@ -118,6 +122,9 @@ class Store(Interface):
 
     def probes(self) -> list[ProbeRow]:
         """The last probe of everything that was ever probed."""
+
+    def pauses(self) -> list[PauseRow]:
+        """The channels that are paused."""
 
     def books(self) -> AbstractContextManager[Books]: ...
 
