@@ -16,7 +16,7 @@ def spans(drawn):
 
 
 def test_a_stream_that_ended_well():
-    drawn = draw(WHOLE, settled_ms=1010)
+    drawn = draw(WHOLE, settled=(1010, "captured"))
     assert spans(drawn) == [
         ("hold", "", "Held: 1.0 s"),
         ("provider", "", "Waiting for the provider: 398 ms"),
@@ -30,13 +30,13 @@ def test_a_stream_that_ended_well():
         (400, "First event"),
         (900, "Terminal event"),
         (1000, "Provider's side over"),
-        (1010, "Settled"),
+        (1010, "Settled: charged"),
     ]
 
 
 def test_gaps_and_keepalives_and_a_client_that_left():
     timeline = (*WHOLE[:4], (10_400, "keepalive"), (11_000, "gap 10600"), (12_000, "client_gone"), (13_000, "ended"))
-    drawn = draw(timeline, settled_ms=13_001)
+    drawn = draw(timeline, settled=(13_001, "captured"))
     assert ("provider", "gap", "Silence: 10.6 s") in spans(drawn)
     assert ("client", "answer", "Client served: 11.6 s") in spans(drawn)
     assert [mark.title for mark in drawn.marks if mark.lane == "client"] == [
@@ -55,7 +55,7 @@ def test_of_several_attempts_the_last_one_answers():
         *((0, "held"), (1, "dispatched"), (5, "headers"), (6, "first_event")),
         *((9, "attempt_failed truncated one"), (10, "dispatched"), (15, "headers"), (20, "first_event"), (30, "ended")),
     )
-    drawn = draw(timeline, settled_ms=31)
+    drawn = draw(timeline, settled=(31, "captured"))
     assert ("provider", "answer", "Answer: 10 ms") in spans(drawn)
     assert ("provider", "", "Waiting for the provider: 19 ms") in spans(drawn)
     assert (9, "Attempt failed: broken off by the provider (one)", "bad") in drawn.rows
@@ -70,7 +70,7 @@ EVENTS = st.sampled_from(["held", "dispatched", "headers", "first_event", "keepa
 
 @given(st.lists(st.tuples(st.integers(5, 700_000), EVENTS | st.text(max_size=5))), st.none() | st.integers(0, 700_000))
 def test_everything_is_inside_the_drawing(timeline, settled_ms):
-    drawn = draw(timeline, settled_ms=settled_ms)
+    drawn = draw(timeline, settled=None if settled_ms is None else (settled_ms, "released"))
     for bar in drawn.bars:
         assert LEFT <= bar.x
         assert bar.width >= 1

@@ -40,7 +40,8 @@ async def search(request: Request) -> Response:
     """Requests that match the form, newest first."""
     office: Office = request.app.state.office
     asked = {name: text(request.query_params, name) for name in _FIELDS}
-    problem, found = "", list[RequestRecord]()
+    problem = ""
+    found: list[RequestRecord] = []
     before = text(request.query_params, "before")
     try:
         found = await _find(office, asked, before)
@@ -126,7 +127,9 @@ async def _values(request: Request) -> dict[str, Any]:
     drawn = draw(
         record.timeline,
         # Two clocks: by the gateway's, nothing settles before its stream is over.
-        settled_ms=None if settled_at is None else max(settled_at - record.created_at_ms, _last_ms(record)),
+        settled=None
+        if settled_at is None
+        else (max(settled_at - record.created_at_ms, _last_ms(record)), record.state),
         running_ms=office.ledger.now_ms() - record.created_at_ms if running else None,
     )
     return {

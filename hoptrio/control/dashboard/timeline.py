@@ -35,11 +35,13 @@ _WORDS = {
     "client_gone": ("Client gone; the provider is read on", "warn"),
     "client_gone_before_first_byte": ("Client gone before the first byte", "warn"),
     "ended": ("Provider's side over", ""),
-    "settled": ("Settled", "good"),
+    "captured": ("Settled: charged", "good"),
+    "released": ("Settled: hold released", "bad"),
 }
 _LANES = {
     "held": "hold",
-    "settled": "hold",
+    "captured": "hold",
+    "released": "hold",
     "keepalive": "client",
     "client_gone": "client",
     "client_gone_before_first_byte": "client",
@@ -90,13 +92,14 @@ class Drawn(NamedTuple):
 
 
 def draw(
-    timeline: Sequence[tuple[int, str]], *, settled_ms: int | None = None, running_ms: int | None = None
+    timeline: Sequence[tuple[int, str]], *, settled: tuple[int, str] | None = None, running_ms: int | None = None
 ) -> Drawn:
     """Draw ((ms since the request came, event), ...).
 
-    `settled_ms` is when the hold was resolved, `running_ms` the age of a request that goes on.
+    `settled` is when the hold was resolved, and how ("captured" or "released"); `running_ms` the age of a request that
+    goes on.
     """
-    events = sorted([*timeline, *([] if settled_ms is None else [(settled_ms, "settled")])], key=lambda each: each[0])
+    events = sorted([*timeline, *([] if settled is None else [settled])], key=lambda each: each[0])
     last = max([1, running_ms or 0, *(at_ms for at_ms, _ in events)])
     scale = (RIGHT - LEFT) / last
     bars = [
@@ -137,19 +140,20 @@ def _spans(events: Sequence[tuple[int, str]], last: int) -> list[tuple[str, str,
         elif event != "keepalive" or "keepalive" not in at:
             at[event] = at_ms
     spans = []
+    over = at.get("captured", at.get("released", last))
     if "held" in at:
-        spans.append(("hold", "", at["held"], at.get("settled", last), "Held"))
-    over = at.get("ended", last)
+        spans.append(("hold", "", at["held"], over, "Held"))
     answer = at.get("first_event", at.get("body"))
+    read = at.get("ended", last)
     if "dispatched" in at:
         sent = min(at_ms for at_ms, event in events if event == "dispatched")
-        spans.append(("provider", "", sent, over if answer is None else answer, "Waiting for the provider"))
+        spans.append(("provider", "", sent, read if answer is None else answer, "Waiting for the provider"))
     if answer is not None:
-        spans.append(("provider", "answer", answer, over, "Answer"))
+        spans.append(("provider", "answer", answer, read, "Answer"))
     for at_ms, event in events:
         if event.startswith("gap "):
             spans.append(("provider", "gap", at_ms - int(event[4:]), at_ms, "Silence"))
     told = min((at[name] for name in ("first_event", "body", "keepalive") if name in at), default=None)
     if told is not None and "client_gone_before_first_byte" not in at:
-        spans.append(("client", "answer", told, at.get("client_gone", at.get("settled", last)), "Client served"))
+        spans.append(("client", "answer", told, at.get("client_gone", over), "Client served"))
     return spans
