@@ -82,6 +82,7 @@ class Prober:
     async def _look(self, nursery: trio.Nursery) -> None:
         catalogue, ledger = self._catalogue, self._gateway.ledger
         await self._gateway.certificates.refresh()
+        await self._gateway.pauses.refresh()
         rows = {row.probed: row for row in await ledger.probes()}
         now_ms = ledger.now_ms()
         undecided = False

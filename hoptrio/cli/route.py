@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hoptrio.admission.certificates import Certificates
     from hoptrio.admission.routing import Route, Router, Want
     from hoptrio.contract import Contract
-    from hoptrio.ledger.model import ApiKey
+    from hoptrio.ledger.model import ApiKey, PauseRow
     from hoptrio.protocols.events import Protocol
 
 __all__ = ["route"]
@@ -46,11 +46,11 @@ def route(
         raise Failed(f"no model {model}; there are {', '.join(sorted(config.catalogue.models))}")
     if protocol is not None and protocol not in list(Protocol):
         raise click.UsageError(f"no protocol {protocol}; there are {', '.join(Protocol)}")
-    key, certificates = invocation.run(_read, invocation, key_id)
+    key, certificates, pauses = invocation.run(_read, invocation, key_id)
     contract = _contract(invocation, key, contract_name)
     shared = SharedBoard.of_a_running_server(board_path(invocation.path))
     breakers = Breakers(shared.board if shared is not None else None)
-    router = Router(Load(), breakers, certificates.certified)
+    router = Router(Load(), breakers, certificates.certified, {row.channel for row in pauses}.__contains__)
     chosen = [Protocol(protocol)] if protocol is not None else [Protocol(each) for each in contract.protocols]
     asker = _Asker(key, contract, shared is not None)
     routes = [_answer(invocation, router, model, each, asker) for each in chosen]
@@ -65,16 +65,17 @@ def route(
     invocation.emit(told, lambda: _page(told))
 
 
-async def _read(invocation: Invocation, key_id: str | None) -> tuple[ApiKey | None, Certificates]:
+async def _read(invocation: Invocation, key_id: str | None) -> tuple[ApiKey | None, Certificates, list[PauseRow]]:
     from hoptrio.admission.certificates import Certificates
 
     async with invocation.open_ledger() as ledger:
         certificates = Certificates(ledger)
         await certificates.refresh()
+        pauses = await ledger.pauses()
         found = [] if key_id is None else [each for each in await ledger.keys() if each.id == key_id]
     if key_id is not None and not found:
         raise Failed(f"no key {key_id}")
-    return (found[0] if found else None), certificates
+    return (found[0] if found else None), certificates, pauses
 
 
 def _contract(invocation: Invocation, key: ApiKey | None, name: str | None) -> Contract:

@@ -1,4 +1,4 @@
-"""Security headers on every answer: no script but our own files, no frame, no guessing of types, no referrer for others.
+"""Security headers on every answer: no script but our own files, no frame, no guessed types, no referrer for others.
 
 A page that must reach another origin (the playground calls the data plane) sets a policy of its own: `policy`.
 """

@@ -9,6 +9,7 @@ import trio
 from hoptrio import errors
 from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
+from hoptrio.admission.pauses import Pauses
 from hoptrio.admission.routing import Load, Router
 from hoptrio.exchange.rates import Rates
 from hoptrio.exchange.refusals import Refusals
@@ -60,7 +61,9 @@ class Gateway:
         self.registry = Registry()
         self.load = Load()
         self.certificates = Certificates(ledger)
-        self.router = Router(self.load, breakers or Breakers(now=trio.current_time), self.certificates.certified)
+        breakers = breakers or Breakers(now=trio.current_time)
+        self.pauses = Pauses(ledger, breakers.board)
+        self.router = Router(self.load, breakers, self.certificates.certified, self.pauses.paused)
         self.suspicion = Suspicion()
         self.refusals = Refusals(ledger)
         self.rates = Rates()

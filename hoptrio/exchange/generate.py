@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,6 +41,9 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
         try:
             call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+            if gateway.pauses.stale:
+                with suppress(errors.LedgerUnavailable):
+                    await gateway.pauses.refresh()
             admitted = admit(
                 call,
                 key,

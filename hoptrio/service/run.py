@@ -98,6 +98,7 @@ async def serve(
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
                 await gateway.certificates.refresh()
+                await gateway.pauses.refresh()
             services.start_soon(prober.run)
             office = Office(
                 ledger=ledger, config=config, breakers=gateway.router.breakers, certificates=gateway.certificates
