@@ -10,32 +10,82 @@ import os
 import re
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+import trio
 from playwright.sync_api import sync_playwright
 
-from tests.support.running import process
+from hoptrio.config import load
+from hoptrio.ledger.ledger import open_ledger
+from tests.support.certified import write_certificates
+from tests.support.running import process, simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
+    from hoptrio.config import Config
+
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HOPTRIO_SCREENSHOTS") or ROOT / "build" / "screenshots")
 WAIT_MS = 10_000
-KEY, TOKEN = "sk-hoptrio-demo", "demo"
+TOKEN = "a-control-token"
+#: By contract; "" is the server's.
+KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "lively": "sk-web-lively"}
+KEY = KEYS[""]
 #: As root chromium has no sandbox; nothing in the background may ask for other hosts.
 FLAGS = [
     *("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-#: Where the demo listens: the data plane and the control plane.
-_READY = r"listens on (http://\S+)(?:.|\n)*  open +(http://[^/\s]+)(?:.|\n)*Ctrl-C"
+_READY = r"listens on (http://\S+); control plane on (http://\S+)"
+_CONFIG = """
+[server]
+listen = "127.0.0.1:0"
+workers = 2
+shutdown_grace_seconds = 1
+
+[control]
+listen = "127.0.0.1:0"
+token = "{token}"
+
+[ledger]
+url = "sqlite:///{folder}/hoptrio.db"
+
+[certification]
+probe_at_start = false
+
+[contracts.lively]
+preset = "hoptrio"
+keepalive_seconds = 0.3
+
+[channels.reserve]
+protocols = ["chat"]
+base_url = "{provider}/v1"
+api_key = "sk-simulated"
+models = ["sim-small"]
+priority = -1
+
+[channels."<b>simulated</b>"]
+protocols = ["chat", "responses", "messages", "gemini"]
+base_url = {{ chat = "{provider}/v1", responses = "{provider}/v1", messages = "{provider}", gemini = "{provider}" }}
+api_key = "sk-simulated"
+models = ["sim-small", "gpt-5.6-sol", "claude-sonnet-5", "gemini-3-pro"]
+"""
+_MODEL = """
+[models."{name}"]
+input = "1.25"
+output = "10.00"
+max_input_tokens = 200000
+max_output_tokens = 8192
+"""
+_MODELS = ("sim-small", "gpt-5.6-sol", "claude-sonnet-5", "gemini-3-pro")
 
 
 def find_chromium() -> str:
@@ -72,20 +122,33 @@ class Visitor:
         self.page.goto(self.site.control + path)
         return self.page
 
-    def log_in(self) -> Visitor:
+    def log_in(self) -> None:
         """With the token, as people do."""
         page = self.open("/login")
         page.get_by_label("Control token").fill(TOKEN)
         page.get_by_role("button", name="Log in").click()
         page.wait_for_url(self.site.control + "/")
-        return self
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[Site]:
-    argv = [sys.executable, "-m", "hoptrio", "demo", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
-    with process(argv, _READY) as (_, match):
-        yield Site(match[1], match[2])
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Two workers on one ledger, and a simulated provider behind them."""
+    folder = tmp_path_factory.mktemp("site")
+    file = folder / "hoptrio.toml"
+    with simulator() as provider:
+        models = "".join(_MODEL.format(name=name) for name in _MODELS)
+        file.write_text(_CONFIG.format(token=TOKEN, folder=folder, provider=provider) + models)
+        trio.run(_fill, load(file))
+        with process([sys.executable, "-m", "hoptrio", "serve", "--config", str(file)], _READY) as (_, match):
+            yield Site(match[1], match[2])
+
+
+async def _fill(config: Config) -> None:
+    async with open_ledger(config.ledger.url) as ledger:
+        await write_certificates(ledger, config.catalogue)
+        await ledger.create_account("acme", deposit_nanos=100 * 10**9)
+        for contract, secret in KEYS.items():
+            await ledger.create_key("acme", secret=secret, contract=contract or None)
 
 
 @pytest.fixture(scope="session")
@@ -97,10 +160,10 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def stranger(browser: Browser, site: Site) -> Iterator[Visitor]:
-    """Nobody has logged in."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
+@contextmanager
+def visiting(browser: Browser, site: Site, **options: Any) -> Iterator[Visitor]:
+    """A browser of somebody's own, watched until the block ends."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     visitor = Visitor(page, site)
@@ -117,6 +180,22 @@ def stranger(browser: Browser, site: Site) -> Iterator[Visitor]:
 
 
 @pytest.fixture
-def operator(stranger: Visitor) -> Visitor:
+def stranger(browser: Browser, site: Site) -> Iterator[Visitor]:
+    """Somebody who has not logged in."""
+    with visiting(browser, site) as visitor:
+        yield visitor
+
+
+@pytest.fixture(scope="session")
+def session(browser: Browser, site: Site) -> Any:
+    """The cookie of somebody who logged in once, so that not every test has to."""
+    with visiting(browser, site) as visitor:
+        visitor.log_in()
+        return visitor.page.context.storage_state()
+
+
+@pytest.fixture
+def operator(browser: Browser, site: Site, session: Any) -> Iterator[Visitor]:
     """Somebody who has logged in."""
-    return stranger.log_in()
+    with visiting(browser, site, storage_state=session) as visitor:
+        yield visitor

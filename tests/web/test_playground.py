@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import KEY
+from tests.web.conftest import KEY, KEYS
 
 MODELS = {
     "chat": "gpt-5.6-sol",
@@ -33,7 +33,7 @@ def ask(visitor, text, protocol="chat"):
     page = visitor.page
     page.locator(f"input[name=protocol][value={protocol}]").check()
     page.get_by_label("Model").select_option(MODELS[protocol])
-    page.get_by_label("Message").fill(text)
+    page.get_by_label("Message", exact=True).fill(text)
     page.get_by_role("button", name="Send").click()
     return page.locator(".turn.answer").last
 
@@ -80,9 +80,9 @@ def test_a_stream_that_breaks_is_never_a_success(talk, protocol):
     expect(answer.locator(".cost")).to_have_text("released, nothing charged")
 
 
-def test_a_cut_without_a_word_is_called_interrupted(talk, cut_key):
+def test_a_cut_without_a_word_is_called_interrupted(talk):
     talk.expected.append(CUT)
-    talk.page.get_by_label("API key").fill(cut_key)
+    talk.page.get_by_label("API key").fill(KEYS["anypath"])
     answer = ask(talk, "x\nsim: events=6 pace=5ms fail=cut@3")
     state(answer, "interrupted")
     expect(answer.locator(".why")).to_contain_text("broke before the end of the answer")
@@ -127,8 +127,8 @@ def test_a_conversation_goes_on_and_a_new_one_forgets(talk):
     expect(talk.page.get_by_text("Nothing was asked yet.")).to_be_visible()
 
 
-def test_keepalives_are_seen(talk, lively_key):
-    talk.page.get_by_label("API key").fill(lively_key)
-    answer = ask(talk, "x\nsim: events=2 pace=2500ms")
+def test_keepalives_are_seen(talk):
+    talk.page.get_by_label("API key").fill(KEYS["lively"])
+    answer = ask(talk, "x\nsim: events=2 pace=1s")
     state(answer, "complete")
     expect(talk.page.locator("#events .comment").first).to_have_text(": hopbase-keepalive")

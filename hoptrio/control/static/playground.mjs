@@ -9,6 +9,8 @@ const STORED = "hoptrio.playground";
 /** Events of one answer that are kept and shown; a burst of more would only make the page slow. */
 const EVENTS_MAX = 2000;
 const SAVE_MS = 500;
+/** A page that was about to be left and is still there after this has stayed. */
+const LEAVE_MS = 1000;
 
 const BADGES = {
   running: ["streaming", ""],
@@ -34,6 +36,7 @@ let shown = null;
 let drawn = 0;
 let saving = null;
 let drawing = false;
+let leaving = false;
 
 // -- state ----------------------------------------------------------------------------------------------------------
 
@@ -124,6 +127,7 @@ async function run(turn, { url, init }) {
       drawSoon();
     },
   });
+  if (leaving && end === "interrupted") return;
   turn.lastMs = Math.round(performance.now() - began);
   turn.state = end;
   turn.why = end === "complete" ? "" : why;
@@ -315,11 +319,13 @@ form.elements.stop.addEventListener("click", () => running?.stop.abort());
 
 form.elements.clear.addEventListener("click", () => {
   running?.stop.abort();
-  for (const { follow } of views.values()) follow?.abort();
+  for (const { node, follow } of views.values()) {
+    follow?.abort();
+    node.remove();
+  }
   talk.turns.length = 0;
   views.clear();
   shown = null;
-  list.replaceChildren();
   log.replaceChildren();
   at("events-of").textContent = "";
   status.textContent = "";
@@ -328,7 +334,14 @@ form.elements.clear.addEventListener("click", () => {
 });
 
 form.addEventListener("change", saveSoon);
+
+// A browser breaks the calls of a page that it leaves, before the page is told: that is no end of the answer.
+addEventListener("beforeunload", () => {
+  leaving = true;
+  setTimeout(() => (leaving = false), LEAVE_MS);
+});
 addEventListener("pagehide", save);
+addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 
 for (const [name, value] of Object.entries(talk.settings)) {
   if (form.elements[name]) form.elements[name].value = value;
