@@ -37,7 +37,7 @@ SCREENSHOTS = Path(os.environ.get("HOPTRIO_SCREENSHOTS") or ROOT / "build" / "sc
 WAIT_MS = 10_000
 TOKEN = "a-control-token"
 #: By contract; "" is the server's.
-KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "lively": "sk-web-lively"}
+KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "hopbase": "sk-web-hopbase", "lively": "sk-web-lively"}
 KEY = KEYS[""]
 #: As root chromium has no sandbox; nothing in the background may ask for other hosts.
 FLAGS = [
@@ -160,23 +160,36 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+class Watch:
+    """Looks over a page's shoulder."""
+
+    def __init__(self, page: Page) -> None:
+        self.errors: list[str] = []
+        self.asked: set[str] = set()
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self.asked.add(urlsplit(request.url).netloc))
+
+    @contextmanager
+    def over(self, visitor: Visitor) -> Iterator[Visitor]:
+        """Raise AssertionError for what the page did in the block, and was not expected to."""
+        self.errors.clear()
+        self.asked.clear()
+        visitor.expected.clear()
+        yield visitor
+        assert not [error for error in self.errors if not any(re.search(each, error) for each in visitor.expected)]
+        assert self.asked <= {urlsplit(visitor.site.control).netloc, urlsplit(visitor.site.data).netloc, ""}
+
+
 @contextmanager
 def visiting(browser: Browser, site: Site, **options: Any) -> Iterator[Visitor]:
     """A browser of somebody's own, watched until the block ends."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
-    visitor = Visitor(page, site)
-    errors: list[str] = []
-    asked: set[str] = set()
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
-    yield visitor
-    context.close()
-    unexpected = [error for error in errors if not any(re.search(each, error) for each in visitor.expected)]
-    assert not unexpected
-    assert asked <= {urlsplit(site.control).netloc, urlsplit(site.data).netloc, ""}
+    with Watch(page).over(Visitor(page, site)) as visitor:
+        yield visitor
+        context.close()
 
 
 @pytest.fixture
@@ -187,15 +200,28 @@ def stranger(browser: Browser, site: Site) -> Iterator[Visitor]:
 
 
 @pytest.fixture(scope="session")
-def session(browser: Browser, site: Site) -> Any:
-    """The cookie of somebody who logged in once, so that not every test has to."""
-    with visiting(browser, site) as visitor:
-        visitor.log_in()
-        return visitor.page.context.storage_state()
+def _logged_in(browser: Browser, site: Site) -> Iterator[tuple[Visitor, Watch]]:
+    """One for all: a browser of one's own for each test would cost most of the time."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    watch, visitor = Watch(page), Visitor(page, site)
+    visitor.log_in()
+    yield visitor, watch
+    context.close()
 
 
 @pytest.fixture
-def operator(browser: Browser, site: Site, session: Any) -> Iterator[Visitor]:
-    """Somebody who has logged in."""
-    with visiting(browser, site, storage_state=session) as visitor:
+def operator(_logged_in: tuple[Visitor, Watch]) -> Iterator[Visitor]:
+    """Somebody who has logged in, and whose tab knows nothing of earlier tests."""
+    visitor, watch = _logged_in
+    visitor.open("/login")
+    visitor.page.evaluate("sessionStorage.clear()")
+    with watch.over(visitor):
         yield visitor
+
+
+@pytest.fixture
+def cookies(_logged_in: tuple[Visitor, Watch]) -> Any:
+    """The operator's session, for a browser of another shape."""
+    return _logged_in[0].page.context.storage_state()

@@ -252,9 +252,10 @@ function cost({ record, id, state }) {
   if (record === null) return id && state !== "running" ? "cost not known yet" : "";
   if (record.state === "running") return `running, ${record.hold} ${record.currency} held`;
   const charge = record.charge === null ? "nothing" : `${record.charge} ${record.currency}`;
+  const why = record.reason ? ` (${record.reason})` : "";
   const usage = record.usage;
   const tokens = usage ? `, ${usage.input_tokens} tokens in, ${usage.output_tokens} out` : "";
-  return record.state === "captured" ? `charged ${charge}${tokens}` : `${record.state}, nothing charged`;
+  return record.state === "captured" ? `charged ${charge}${tokens}` : `${record.state}${why}, nothing charged`;
 }
 
 function seconds(ms) {
