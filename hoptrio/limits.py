@@ -304,6 +304,10 @@ CONTROL_BODY_S = 10.0
 CONTROL_FIELDS_MAX = 100
 #: Requests one process answers at a time, pages that watch included.
 CONTROL_REQUESTS_MAX = 256
+#: Ids, names of models and channels; reasons. The rows of one answer.
+CONTROL_WORD_CHARS_MAX = 256
+CONTROL_WHY_CHARS_MAX = 2_000
+CONTROL_PAGE_ROWS_MAX = 10_000
 #: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
 CONTROL_IDLE_S = 15.0
 #: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.

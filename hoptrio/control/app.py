@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from hoptrio import errors
 from hoptrio.control.answers import refusal
+from hoptrio.control.api import api_routes
 from hoptrio.control.guard import Guard
 from hoptrio.control.headers import SecurityHeaders
 from hoptrio.control.pages import Login, routes
@@ -34,7 +35,7 @@ log = structlog.get_logger("hoptrio.control")
 def make_app(office: Office, access: Access) -> ASGIApp:
     """The app; a handler finds what it stands on as ``request.app.state.office``."""
     app = Starlette(
-        routes=routes(Login(access)),
+        routes=[*api_routes(), *routes(Login(access))],
         exception_handlers={errors.HoptrioError: _refused, HTTPException: _not_found, Exception: _failed},
     )
     app.state.office = office

@@ -298,21 +298,22 @@ class Ledger:
         create = CreateAccount(id=account_id, name=name, deposit_nanos=deposit_nanos, ref=_ref())
         return await self._change(create)  # type: ignore[no-any-return]
 
-    async def deposit(self, account: str, amount_nanos: int, why: str = "") -> Account:
-        """Pay in. Raises NotFound, ValueError for an amount that is not above 0."""
+    async def deposit(self, account: str, amount_nanos: int, why: str = "", *, ref: str | None = None) -> Account:
+        """Pay in; with a `ref` that was used before nothing is changed. Raises NotFound, ValueError for an amount that
+        is not above 0."""
         if amount_nanos <= 0:
             raise ValueError("a deposit is above 0")
-        return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why)
+        return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why, ref)
 
-    async def adjust(self, account: str, amount_nanos: int, why: str) -> Account:
-        """Correct a balance, up or down. Raises NotFound, InsufficientBalance if less than what is held would be left,
-        ValueError without a reason."""
+    async def adjust(self, account: str, amount_nanos: int, why: str, *, ref: str | None = None) -> Account:
+        """Correct a balance, up or down; with a `ref` that was used before nothing is changed. Raises NotFound,
+        InsufficientBalance if less than what is held would be left, ValueError without a reason."""
         if not why.strip() or not amount_nanos:
             raise ValueError("an adjustment needs an amount and a reason")
-        return await self._move(account, EntryKind.ADJUST, amount_nanos, why)
+        return await self._move(account, EntryKind.ADJUST, amount_nanos, why, ref)
 
-    async def _move(self, account: str, kind: EntryKind, amount_nanos: int, why: str) -> Account:
-        move = Move(ref=_ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
+    async def _move(self, account: str, kind: EntryKind, amount_nanos: int, why: str, ref: str | None) -> Account:
+        move = Move(ref=ref or _ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
         return await self._change(move)  # type: ignore[no-any-return]
 
     async def disable(self, account: str, *, disabled: bool = True, why: str = "") -> Account:
@@ -409,11 +410,11 @@ class Ledger:
         """An account's entries behind `after_seq`, oldest first."""
         return await self._later(self._store.entries, account_id, after_seq, limit)
 
-    async def newest_entries(
-        self, account_id: str | None = None, *, before_seq: int | None = None, limit: int = 50
+    async def last_entries(
+        self, account_id: str | None = None, *, before_seq: int | None = None, limit: int = 100
     ) -> list[Entry]:
-        """The last entries (of one account) in front of `before_seq`, newest first."""
-        return await self._later(self._store.newest_entries, account_id, before_seq, limit)
+        """The newest entries (of one account) in front of `before_seq`, newest first."""
+        return await self._later(self._store.last_entries, account_id, before_seq, limit)
 
     async def all_entries(
         self, account_id: str | None = None, *, since_ms: int = 0, until_ms: int

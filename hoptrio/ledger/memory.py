@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -102,17 +103,18 @@ class MemoryStore:
         self._check()
         return [e for e in self._entries if e.account_id == account_id and e.seq > after_seq][:limit]
 
-    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
-        self._check()
-        earlier = self._entries[: None if before_seq is None else before_seq - 1]
-        return [entry for entry in reversed(earlier) if account_id in (None, entry.account_id)][:limit]
-
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
     ) -> list[Entry]:
         self._check()
         chosen = (entry for entry in self._entries[after_seq:] if account_id in (None, entry.account_id))
         return [entry for entry in chosen if since_ms <= entry.at_ms < until_ms][:limit]
+
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        self._check()
+        end = len(self._entries) if before_seq is None else max(before_seq - 1, 0)
+        chosen = (entry for entry in reversed(self._entries[:end]) if account_id in (None, entry.account_id))
+        return list(islice(chosen, limit))
 
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int

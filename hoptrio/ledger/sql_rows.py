@@ -33,7 +33,6 @@ __all__ = [
     "PAUSE",
     "PROBE",
     "REQUEST",
-    "SEQ_MAX",
     "account_of",
     "entry_of",
     "evidence_of",
@@ -58,8 +57,6 @@ HOLD = (
     "h.id, h.request_id, h.account_id, h.key_id, h.amount_nanos, h.prices, h.owner, h.supplier, h.revenue_share_nanos,"
     " h.state, h.reason, h.charge_nanos, h.late, h.created_at_ms, h.resolved_at_ms"
 )
-#: Behind every entry: a signed 64-bit integer in both databases.
-SEQ_MAX = 2**63 - 1
 ENTRY = "seq, at_ms, account_id, kind, amount_nanos, memo_nanos, hold_id, why, ref"
 REQUEST = (
     "id, account_id, key_id, created_at_ms, protocol, model, contract, stream, channel, client_request_id, state,"

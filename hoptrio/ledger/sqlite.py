@@ -27,7 +27,6 @@ from hoptrio.ledger.sql_rows import (
     PAUSE,
     PROBE,
     REQUEST,
-    SEQ_MAX,
     account_of,
     entry_of,
     evidence_of,
@@ -216,12 +215,6 @@ class SqliteStore:
         sql = f"SELECT {ENTRY} FROM entries WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [entry_of(row) for row in self._all(sql, account_id, after_seq, limit)]
 
-    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
-        where = "seq < ?" + (" AND account_id = ?" if account_id else "")
-        values = (before_seq or SEQ_MAX, *([account_id] if account_id else []), limit)
-        sql = f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq DESC LIMIT ?"
-        return [entry_of(row) for row in self._all(sql, *values)]
-
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
     ) -> list[Entry]:
@@ -231,6 +224,13 @@ class SqliteStore:
             entry_of(row)
             for row in self._all(f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, limit)
         ]
+
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = ?": account_id, "seq < ?": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT ?"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
 
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int

@@ -96,13 +96,13 @@ class Store(Interface):
 
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]: ...
 
-    def newest_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
-        """The last entries in front of `before_seq` (of one account), newest first."""
-
     def entry_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after_seq: int, limit: int
     ) -> list[Entry]:
         """The first entries behind `after_seq` (of one account), made from `since_ms` on and before `until_ms`."""
+
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        """The last entries in front of `before_seq` (of one account), the newest first."""
 
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int

@@ -35,6 +35,7 @@ from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
 from hoptrio.metering import tokens
+from hoptrio.service.certifying import certify_now
 from hoptrio.service.control import control_plane
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.heap import steady_heap
@@ -101,7 +102,12 @@ async def serve(
                 await gateway.pauses.refresh()
             services.start_soon(prober.run)
             office = Office(
-                ledger=ledger, config=config, breakers=gateway.router.breakers, certificates=gateway.certificates
+                ledger=ledger,
+                config=config,
+                breakers=gateway.router.breakers,
+                certificates=gateway.certificates,
+                pauses=gateway.pauses,
+                certify=lambda channel, model: certify_now(gateway.catalogue, ledger, certifier, channel, model),
             )
             async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
                 handler = Handler(gateway)

@@ -508,6 +508,26 @@ async def test_a_page_of_requests_begins_behind_the_last_one(ledger, key, make):
     assert pages == [["req_0005", "req_0004"], ["req_0003", "req_0002"], ["req_0001"]]
 
 
+async def test_the_last_entries_are_told_newest_first_of_one_account_or_of_all(ledger, key):
+    await ledger.create_account("other", 5)
+    await ledger.deposit("acme", 7)
+
+    async def told(**where):
+        return [(entry.kind.value, entry.amount_nanos) for entry in await ledger.last_entries(**where)]
+
+    assert await told() == [("deposit", 7), ("deposit", 5), ("deposit", 1000)]
+    assert await told(account_id=key.account.id) == [("deposit", 7), ("deposit", 1000)]
+    newest, *_ = await ledger.last_entries(limit=1)
+    assert await told(before_seq=newest.seq, limit=1) == [("deposit", 5)]
+    assert await told(before_seq=0) == []
+
+
+async def test_a_deposit_that_is_repeated_with_its_ref_is_made_once(ledger, key):
+    for _ in range(2):
+        assert (await ledger.deposit("acme", 5, ref="invoice 1")).balance_nanos == 1005
+    assert (await ledger.adjust("acme", -5, "typo", ref="invoice 1")).balance_nanos == 1005
+
+
 async def test_the_age_of_open_holds_is_told(ledger, key, make, wall):
     first, second = make.hold(key, 10), make.hold(key, 10)
     await ledger.place(first)
@@ -555,19 +575,6 @@ async def test_entries_are_read_in_pages(ledger, key):
     page = await ledger.entries(key.account.id, limit=2)
     rest = await ledger.entries(key.account.id, after_seq=page[-1].seq)
     assert [entry.amount_nanos for entry in page + rest] == [1000, 1, 2, 3]
-
-
-async def test_the_newest_entries_come_first_and_page_backwards(ledger, key):
-    other = await ledger.create_account("other", 7)
-    for amount in (1, 2):
-        await ledger.deposit("acme", amount)
-    page = await ledger.newest_entries(limit=2)
-    rest = await ledger.newest_entries(before_seq=page[-1].seq)
-    assert [entry.amount_nanos for entry in page + rest] == [2, 1, 7, 1000]
-    mine = await ledger.newest_entries(key.account.id, limit=2)
-    older = await ledger.newest_entries(key.account.id, before_seq=mine[-1].seq, limit=2)
-    assert [entry.amount_nanos for entry in mine + older] == [2, 1, 1000]
-    assert [entry.amount_nanos for entry in await ledger.newest_entries(other.id)] == [7]
 
 
 async def test_a_key_is_found_by_its_secret_with_its_account_as_it_stands(ledger, key, make):

@@ -10,6 +10,7 @@ import httpx
 
 from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
+from hoptrio.admission.pauses import Pauses
 from hoptrio.config import build
 from hoptrio.control.access import Access
 from hoptrio.control.app import make_app
@@ -19,6 +20,8 @@ from tests.support.deployment import config_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from hoptrio.control.shapes import Certification
 
 __all__ = ["BASE", "TOKEN", "Control", "Person", "controlling"]
 
@@ -63,10 +66,23 @@ class Person:
         self.csrf_token = csrf_token
 
 
+async def nothing_certified(_channel: str | None, _model: str | None) -> list[Certification]:
+    """Where there is no provider."""
+    return []
+
+
 @asynccontextmanager
-async def controlling(**tables: Any) -> AsyncIterator[Control]:
+async def controlling(*, certify: Any = nothing_certified, **tables: Any) -> AsyncIterator[Control]:
     """A control plane; `tables` replace those of the config."""
     raw = config_for("http://127.0.0.1:9") | {"control": {"listen": "127.0.0.1:0", "token": TOKEN}} | tables
     async with memory_ledger() as ledger:
-        office = Office(ledger=ledger, config=build(raw), breakers=Breakers(), certificates=Certificates(ledger))
+        breakers = Breakers()
+        office = Office(
+            ledger=ledger,
+            config=build(raw),
+            breakers=breakers,
+            certificates=Certificates(ledger),
+            pauses=Pauses(ledger, breakers.board),
+            certify=certify,
+        )
         yield Control(office)

@@ -147,7 +147,7 @@ async def _one(
         account=account,
         # Those that work stand first.
         keys=sorted(await office.ledger.keys(account.id), key=lambda key: key.revoked),
-        entries=await office.ledger.newest_entries(account.id, limit=ENTRIES_SHOWN),
+        entries=await office.ledger.last_entries(account.id, limit=ENTRIES_SHOWN),
         # All entries are this account's.
         accounts={},
         contracts=sorted(office.config.contracts),

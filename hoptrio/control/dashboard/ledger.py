@@ -40,7 +40,7 @@ async def _page(request: Request, *, report: AuditReport | None, took_s: float) 
     office: Office = request.app.state.office
     account_id = request.query_params.get("account", "")
     before = _before(request.query_params.get("before", ""))
-    entries = await office.ledger.newest_entries(account_id or None, before_seq=before, limit=PAGE_ROWS + 1)
+    entries = await office.ledger.last_entries(account_id or None, before_seq=before, limit=PAGE_ROWS + 1)
     holds = sorted(await office.ledger.open_holds(), key=lambda hold: hold.created_at_ms)
     shown = entries[:PAGE_ROWS]
     return page(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hoptrio.control.dashboard import accounts, ledger, playground, requests
+from hoptrio.control.dashboard import accounts, channels, ledger, playground, requests
 
 __all__ = ["ROUTES"]
 
-ROUTES = (*accounts.ROUTES, *ledger.ROUTES, *requests.ROUTES, *playground.ROUTES)
+ROUTES = (*accounts.ROUTES, *channels.ROUTES, *ledger.ROUTES, *requests.ROUTES, *playground.ROUTES)

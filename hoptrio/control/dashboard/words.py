@@ -60,6 +60,11 @@ def when(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def moment(at: str) -> str:
+    """An RFC 3339 time in UTC, as `when` has it."""
+    return at[:19].replace("T", " ")
+
+
 def span(seconds: float | None) -> str:
     """A span of time in the two largest units that matter: ``340 ms``, ``4.1 s``, ``2 min 5 s``, ``3 h 20 min``."""
     if seconds is None:
@@ -100,6 +105,7 @@ def count(number: float) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "amount": amount,
     "when": when,
+    "moment": moment,
     "iso": iso_ms,
     "span": span,
     "since": since,

@@ -1,0 +1,100 @@
+"""The JSON API: every operation, served at its place; and their description.
+
+A path is matched as it was sent, so that a slash in a name (``%2F``) is part of the name. Parameters of a question are
+strings and are read as what they should be; the body of a change is JSON and is read strictly.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+from starlette.responses import Response
+from starlette.routing import Mount, Route, Router
+
+from hoptrio.control.answers import json_answer, page
+from hoptrio.control.openapi import describe
+from hoptrio.control.operations import OPERATIONS
+from hoptrio.errors import BadRequest
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from hoptrio.control.operation import Operation
+
+__all__ = ["api_routes"]
+
+
+def api_routes() -> list[BaseRoute]:
+    """The API, its description and its reference page."""
+    served: list[BaseRoute] = [
+        Route(each.path.removeprefix("/api"), partial(_serve, each), methods=[each.method], name=each.name)
+        for each in OPERATIONS
+    ]
+    served += [Route("/openapi.json", _description), Route("/", _reference)]
+    return [Route("/api", _reference), Mount("/api", _AsSent(Router(served, redirect_slashes=False)))]
+
+
+class _AsSent:
+    """Matches paths as they were sent, with their percent encoding."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        await self._app({**scope, "path": raw.decode("ascii", "replace")}, receive, send)
+
+
+async def _serve(operation: Operation[Any, Any], request: Request) -> Response:
+    asked = _asked(operation, request, await request.body() if operation.changes else b"")
+    return json_answer(await operation.run(request.app.state.office, asked), operation.status)
+
+
+def _asked(operation: Operation[Any, Any], request: Request, body: bytes) -> Any:
+    """What the request asks for. Raises BadRequest."""
+    try:
+        in_path = {name: unquote(value, errors="strict") for name, value in request.path_params.items()}
+        if operation.changes:
+            return _from_body(operation, in_path, body)
+        return msgspec.convert({**_query(request), **in_path}, operation.takes, strict=False)
+    except UnicodeDecodeError:
+        raise BadRequest("The path is not UTF-8.") from None
+    except msgspec.ValidationError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _query(request: Request) -> dict[str, str]:
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):
+        raise BadRequest("A parameter stands in the query twice.")
+    return dict(request.query_params)
+
+
+def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: bytes) -> Any:
+    try:
+        members = msgspec.json.decode(body or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise BadRequest("The body is not JSON.") from None
+    if not isinstance(members, dict):
+        raise BadRequest("The body is not a JSON object.")
+    if twice := members.keys() & in_path.keys():
+        raise BadRequest(f"{', '.join(sorted(twice))} belongs into the path alone.")
+    return msgspec.convert({**members, **in_path}, operation.takes)
+
+
+@cache
+def _described() -> bytes:
+    return msgspec.json.encode(describe(OPERATIONS))
+
+
+async def _description(request: Request) -> Response:
+    return Response(_described(), media_type="application/json")
+
+
+async def _reference(request: Request) -> Response:
+    return page(request, "reference.html", description=describe(OPERATIONS))
