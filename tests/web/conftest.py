@@ -28,7 +28,7 @@ from tests.support.running import process, simulator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
     from hoptrio.config import Config
 
@@ -166,9 +166,13 @@ class Watch:
     def __init__(self, page: Page) -> None:
         self.errors: list[str] = []
         self.asked: set[str] = set()
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("console", self._said)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.asked.add(urlsplit(request.url).netloc))
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location.get('url')}")
 
     @contextmanager
     def over(self, visitor: Visitor) -> Iterator[Visitor]:

@@ -114,3 +114,33 @@ def test_the_audit_passes_and_says_what_it_added_up(operator):
     verdict = page.get_by_role("heading", name="The audit passed")
     expect(verdict).to_be_visible()
     expect(page.get_by_text("entries of")).to_be_visible()
+
+
+def test_a_paused_channel_gets_no_streams_until_it_is_resumed(operator):
+    page = operator.open("/channels")
+    name = "<b>simulated</b>"
+    panel = page.locator("section", has=page.get_by_role("heading", name=name))
+    panel.get_by_role("button", name="Pause").click()
+    expect(panel.get_by_text("paused")).to_be_visible()
+    operator.open("/playground")
+    page.get_by_label("API key").fill(KEYS[""])
+    operator.expected.append("status of 503")
+    answer = ask(operator, "x")
+    state(answer, "refused")
+    expect(answer.locator(".why")).to_contain_text("model_unavailable")
+    # Another channel has this model.
+    state(ask(operator, "x\nsim: events=1", model="sim-small"), "complete")
+    operator.open("/channels")
+    panel.get_by_role("button", name="Resume").click()
+    expect(panel.get_by_text("paused")).to_have_count(0)
+    operator.open("/playground")
+    state(ask(operator, "x\nsim: events=1"), "complete")
+
+
+def test_a_probe_now_says_what_it_found(operator):
+    page = operator.open("/channels")
+    panel = page.locator("section", has=page.get_by_role("heading", name="reserve"))
+    panel.get_by_role("button", name="Probe now").click()
+    expect(page.get_by_role("heading", name="reserve was probed")).to_be_visible()
+    expect(page.locator(".notice")).to_contain_text("certified sim-small, chat: the stream ended with its terminal and usage")
+    expect(panel.get_by_role("row").last).to_contain_text("chat: certified")

@@ -78,7 +78,7 @@ def test_text_and_events_are_there_while_the_stream_runs(talk):
 @pytest.mark.parametrize("protocol", list(MODELS))
 def test_a_stream_that_breaks_is_never_a_success(talk, protocol):
     talk.expected.append(CUT)
-    answer = ask(talk, "x\nsim: events=6 pace=5ms fail=cut@3", protocol)
+    answer = ask(talk, "x\nsim: events=6 pace=100ms fail=cut@3", protocol)
     state(answer, FAILED)
     expect(answer.locator(".said")).to_contain_text("You said")
     expect(answer.locator(".cost")).to_have_text("released (truncated), nothing charged")
@@ -87,7 +87,7 @@ def test_a_stream_that_breaks_is_never_a_success(talk, protocol):
 def test_a_cut_without_a_word_is_called_interrupted(talk):
     talk.expected.append(CUT)
     talk.page.get_by_label("API key").fill(KEYS["anypath"])
-    answer = ask(talk, "x\nsim: events=6 pace=5ms fail=cut@3")
+    answer = ask(talk, "x\nsim: events=6 pace=100ms fail=cut@3")
     state(answer, "interrupted")
     expect(answer.locator(".why")).to_contain_text("broke before the end of the answer")
     expect(answer.locator(".cost")).to_have_text("released (truncated), nothing charged")
