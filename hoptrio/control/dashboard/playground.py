@@ -29,9 +29,11 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 async def show(request: Request) -> Response:
     """The page; it may call the data plane and nothing else."""
     office: Office = request.app.state.office
-    if not office.data_urls:
-        raise errors.Draining("The gateway does not listen.")
-    url = reachable_url(office.data_urls[0], request.url.hostname or "")
+    url = office.config.control.gateway_url
+    if not url:
+        if not office.data_urls:
+            raise errors.Draining("The gateway does not listen.")
+        url = reachable_url(office.data_urls[0], request.url.hostname or "")
     answer = page(
         request,
         "playground.html",

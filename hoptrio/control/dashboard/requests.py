@@ -19,7 +19,7 @@ from hoptrio.control.dashboard.words import failure_words
 from hoptrio.ledger.model import RequestFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -123,9 +123,10 @@ async def _values(request: Request) -> dict[str, Any]:
     account = await office.ledger.account(record.account_id)
     hold = await office.ledger.hold("hold_" + record.id.removeprefix("req_"))
     running = record.state == "running"
+    timeline = await _timeline_so_far(office, record) if running else record.timeline
     settled_at = None if hold is None else hold.resolved_at_ms
     drawn = draw(
-        record.timeline,
+        timeline,
         # Two clocks: by the gateway's, nothing settles before its stream is over.
         settled=None
         if settled_at is None
@@ -140,6 +141,12 @@ async def _values(request: Request) -> dict[str, Any]:
         "currency": office.currency,
         "over": not running,
     }
+
+
+async def _timeline_so_far(office: Office, record: RequestRecord) -> Sequence[tuple[int, str]]:
+    """Of a request that runs: the worker that has it tells; another machine's do not."""
+    streams = await office.figures.live()
+    return next((stream.timeline for stream in streams if stream.id == record.id), record.timeline or ((0, "held"),))
 
 
 def _last_ms(record: RequestRecord) -> int:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from hoptrio.control.dashboard import accounts, channels, ledger, playground, requests
+from hoptrio.control.dashboard import accounts, channels, ledger, overview, playground, requests, streams
 
 __all__ = ["ROUTES"]
 
-ROUTES = (*accounts.ROUTES, *channels.ROUTES, *ledger.ROUTES, *requests.ROUTES, *playground.ROUTES)
+ROUTES = (
+    *overview.ROUTES,
+    *streams.ROUTES,
+    *requests.ROUTES,
+    *channels.ROUTES,
+    *accounts.ROUTES,
+    *ledger.ROUTES,
+    *playground.ROUTES,
+)

@@ -18,7 +18,7 @@ export async function call({ url, init, protocol, answer, signal, head, event, f
   try {
     response = await fetch(url, { ...init, signal, cache: "no-store", credentials: "omit" });
   } catch (error) {
-    return signal.aborted ? stopped() : { end: "unreachable", why: `The gateway cannot be reached: ${error.message}` };
+    return signal.aborted ? stopped() : unreachable(error);
   }
   head({ id: response.headers.get("x-request-id") ?? "", status: response.status });
   try {
@@ -40,6 +40,12 @@ function ended(answer, clean) {
   if (answer.error) return { end: "failed", why: answer.error };
   if (clean && isWhole(answer)) return { end: "complete", why: answer.finish };
   return { end: "interrupted", why: "The body ended before the answer did." };
+}
+
+function unreachable({ message }) {
+  const origin = globalThis.location?.origin ?? "this page";
+  // A browser does not tell a script which of the two it is.
+  return { end: "unreachable", why: `The gateway cannot be reached, or does not allow ${origin} (${message}).` };
 }
 
 async function refused(response) {
