@@ -115,7 +115,7 @@ async def test_a_keys_secret_is_on_one_page_once(control, person):
         person,
         f"/accounts/{account.id}/keys",
         contract="hopbase",
-        models="m, ",
+        models="sim-small, ",
         max_streams="3",
         rpm="60",
         budget="2.5",
@@ -124,7 +124,7 @@ async def test_a_keys_secret_is_on_one_page_once(control, person):
     )
     secret = re.search(r'id="secret"[^>]*>(sk-[^<]+)<', answer.text)[1]
     key = await control.office.ledger.find_key(secret)
-    assert (key.contract, key.models, key.max_streams, key.rpm) == ("hopbase", ("m",), 3, 60)
+    assert (key.contract, key.models, key.max_streams, key.rpm) == ("hopbase", ("sim-small",), 3, 60)
     assert (key.budget_nanos, key.budget_per, key.expires_at_ms) == (2_500_000_000, "day", 4_102_542_240_000)
     again = await person.client.get(f"/accounts/{account.id}")
     assert secret not in again.text
@@ -137,7 +137,7 @@ async def test_a_keys_secret_is_on_one_page_once(control, person):
     ("fields", "words"),
     [
         ({"contract": "nobody"}, "there is no contract nobody"),
-        ({"models": "m,nothing"}, "there is no model nothing"),
+        ({"models": "sim-small,nothing"}, "there is no model nothing"),
         ({"max_streams": "0"}, "Streams at once"),
         ({"rpm": "1.5"}, "Requests a minute"),
         ({"budget": "a"}, "not a decimal amount"),
@@ -188,8 +188,8 @@ async def test_requests_are_found_by_every_field(control, person):
     assert await found(outcome="stalled") == ["req_0002"]
     assert await found(key="key_2") == ["req_0003"]
     assert await found(account="acct_2") == ["req_0003"]
-    assert await found(since="2026-11-30T00:00") == []
-    assert await found(until="2026-11-30T00:00") == ["req_0003", "req_0002", "req_0001"]
+    assert await found(since="2026-11-30T01:00") == []
+    assert await found(until="2026-11-30T01:00") == ["req_0003", "req_0002", "req_0001"]
 
 
 async def test_requests_are_read_page_by_page(control, person):
@@ -270,7 +270,7 @@ async def test_a_live_page_sends_what_changed_and_ends_to_be_opened_anew(control
 
     async def change():
         await trio.sleep(10)
-        await control.office.pauses.pause(name, "late")
+        await control.office.pauses.pause(name, "maintenance")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(change)
@@ -278,7 +278,7 @@ async def test_a_live_page_sends_what_changed_and_ends_to_be_opened_anew(control
         answer = await person.client.get("/channels/live")
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = [event for event in await parts(answer) if event[1]]
-    assert ["late" in html for _, html in events] == [False, True]
+    assert ["maintenance" in html for _, html in events] == [False, True]
     assert person.csrf_token in events[-1][1]
     assert trio.current_time() - began == pytest.approx(limits.LIVE_S, abs=2 * limits.LIVE_EVERY_S)
 

@@ -109,6 +109,7 @@ def test_a_refusal_has_its_message_and_its_request_id(talk):
     answer = ask(talk, "x")
     state(answer, "refused")
     expect(answer.locator(".why")).to_contain_text("This API key is not valid")
+    expect(answer.locator(".cost")).to_have_text("nothing charged")
     expect(answer.get_by_role("link")).to_have_text(re.compile("^req_"))
 
 

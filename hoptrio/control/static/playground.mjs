@@ -150,7 +150,7 @@ function note(turn, event, ms) {
 
 /** Ask what it cost until that is known; a stream whose client left goes on until its provider ends it. */
 async function settle(turn) {
-  if (!turn.id || !talk.turns.includes(turn)) return;
+  if (!turn.id || turn.state === "refused" || !talk.turns.includes(turn)) return;
   const view = viewOf(turn);
   view.follow?.abort();
   view.follow = new AbortController();
@@ -249,6 +249,7 @@ function timing({ firstMs, lastMs, count }) {
 }
 
 function cost({ record, id, state }) {
+  if (state === "refused") return "nothing charged";
   if (record === null) return id && state !== "running" ? "cost not known yet" : "";
   if (record.state === "running") return `running, ${record.hold} ${record.currency} held`;
   const charge = record.charge === null ? "nothing" : `${record.charge} ${record.currency}`;
@@ -351,3 +352,4 @@ shown = talk.turns.findLast((turn) => turn.role === "assistant") ?? null;
 draw();
 resume();
 drawSoon();
+at("no-scripts").remove();
