@@ -319,7 +319,7 @@ LIVE_EVERY_S = 1.0
 LIVE_ALIVE_S = 15.0
 LIVE_S = 300.0
 #: What the overview shows of the ledger is read at most so often, whoever looks on.
-LIVE_LEDGER_S = 5.0
+LIVE_LEDGER_S = 2.0
 #: The pause before a control plane that failed is started again.
 CONTROL_RESTART_S = 1.0
 #: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptrio.control.dashboard.timeline import LEFT, RIGHT, TICKS_MAX, draw
+from hoptrio.control.dashboard.timeline import LEFT, draw
 
 WHOLE = ((0, "held"), (2, "dispatched"), (300, "headers"), (400, "first_event"), (900, "terminal"), (1000, "ended"))
 
@@ -74,7 +74,25 @@ def test_everything_is_inside_the_drawing(timeline, settled_ms):
     for bar in drawn.bars:
         assert LEFT <= bar.x
         assert bar.width >= 1
-        assert bar.x + bar.width <= RIGHT + 1.001
-    assert all(LEFT <= each.x <= RIGHT + 1e-6 for each in [*drawn.marks, *drawn.ticks])
-    assert 1 <= len(drawn.ticks) <= TICKS_MAX + 1
+        assert bar.x + bar.width <= drawn.right + 1.001
+    assert all(LEFT <= each.x <= drawn.right + 1e-6 for each in [*drawn.marks, *drawn.ticks])
+    assert 1 <= len(drawn.ticks) <= 12
     assert len(drawn.rows) == len(timeline) + (settled_ms is not None)
+
+
+def test_a_narrow_drawing_has_fewer_ticks():
+    wide, narrow = draw(WHOLE), draw(WHOLE, width=360)
+    assert [tick.label for tick in narrow.ticks] == ["0 ms", "500 ms", "1.0 s"]
+    assert len(wide.ticks) > len(narrow.ticks)
+    assert [bar.title for bar in wide.bars] == [bar.title for bar in narrow.bars]
+
+
+def test_what_came_in_one_read_is_told_in_the_order_in_which_it_came_about():
+    drawn = draw(((1, "held"), (5, "terminal"), (5, "first_event"), (5, "ended")), settled=(5, "captured"))
+    assert [row.words for row in drawn.rows] == [
+        "Hold placed",
+        "First event",
+        "Terminal event",
+        "Provider's side over",
+        "Settled: charged",
+    ]

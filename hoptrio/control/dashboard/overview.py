@@ -100,7 +100,7 @@ async def _values(request: Request) -> dict[str, Any]:
         "told": told,
         "figures": figures(told, books.held_nanos, currency),
         "plots": plots(told.history, currency),
-        "minutes": len(told.history) * limits.FIGURES_SAMPLE_S // 60,
+        "minutes": limits.FIGURES_SAMPLES * limits.FIGURES_SAMPLE_S // 60,
         "holds": books.holds,
         "failures": _bars({failure_words(name): number for name, number in ended.items()}, bad=True),
         "refusals": _bars(_by_code(told)),
@@ -166,10 +166,11 @@ def plots(history: Sequence[Sample], currency: str) -> list[Drawn]:
     seconds = limits.FIGURES_SAMPLE_S
 
     def drawn(name: str, of: Callable[[Sample], float | None], words: Callable[[float], str]) -> Drawn:
-        values = [of(sample) for sample in history]
-        made = plot(values)
+        values: list[float | None] = [of(sample) for sample in history]
+        # The axis is always as long; a gateway that has just begun has no history on its left.
+        made = plot([None] * (limits.FIGURES_SAMPLES - len(values)) + values)
         newest = next((value for value in reversed(values) if value is not None), None)
-        return Drawn(name, "–" if newest is None else words(newest), words(made.top), made)
+        return Drawn(name, "–" if newest is None else words(newest), words(made.top) if any(values) else "0", made)
 
     return [
         drawn("Streams open", lambda each: each.open, count),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES"]
 
 PAGE_ROWS = 50
+#: For a desktop and for a phone: a drawing that is scaled down has text that nobody reads.
+_WIDTHS = {"wide": 1000, "narrow": 360}
 _STATES = ("running", "captured", "released", "refused")
 #: How the choice of an outcome reads; a reason stands for requests that ended by it, whoever paid.
 _OUTCOMES = [*((state, state) for state in _STATES), *((reason.value, failure_words(reason)) for reason in Reason)]
@@ -125,19 +127,18 @@ async def _values(request: Request) -> dict[str, Any]:
     running = record.state == "running"
     timeline = await _timeline_so_far(office, record) if running else record.timeline
     settled_at = None if hold is None else hold.resolved_at_ms
-    drawn = draw(
-        timeline,
+    how: dict[str, Any] = {
         # Two clocks: by the gateway's, nothing settles before its stream is over.
-        settled=None
+        "settled": None
         if settled_at is None
         else (max(settled_at - record.created_at_ms, _last_ms(record)), record.state),
-        running_ms=office.ledger.now_ms() - record.created_at_ms if running else None,
-    )
+        "running_ms": office.ledger.now_ms() - record.created_at_ms if running else None,
+    }
     return {
         "record": record,
         "account": record.account_id if account is None else account.name,
         "usage": msgspec.json.decode(record.usage) if record.usage else {},
-        "drawn": drawn,
+        "drawings": {name: draw(timeline, width=width, **how) for name, width in _WIDTHS.items()},
         "currency": office.currency,
         "over": not running,
     }

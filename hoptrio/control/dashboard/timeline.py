@@ -17,11 +17,12 @@ from hoptrio.control.dashboard.words import failure_words, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Bar", "Drawn", "Mark", "Row", "Tick", "draw"]
+__all__ = ["LEFT", "Bar", "Drawn", "Mark", "Row", "Tick", "draw"]
 
-#: The drawing's units; lanes begin right of their names.
-LEFT, RIGHT = 90, 980
-TICKS_MAX = 8
+#: Lanes begin right of their names, and end so far from the edge that the last tick's label has room.
+LEFT, MARGIN = 70, 24
+#: The width that a tick's label needs.
+TICK_WIDTH = 90
 
 _WORDS = {
     "held": ("Hold placed", ""),
@@ -85,6 +86,9 @@ class Row(NamedTuple):
 class Drawn(NamedTuple):
     """The whole drawing."""
 
+    width: int
+    left: int
+    right: int
     bars: list[Bar]
     marks: list[Mark]
     ticks: list[Tick]
@@ -92,16 +96,21 @@ class Drawn(NamedTuple):
 
 
 def draw(
-    timeline: Sequence[tuple[int, str]], *, settled: tuple[int, str] | None = None, running_ms: int | None = None
+    timeline: Sequence[tuple[int, str]],
+    *,
+    width: int = 1000,
+    settled: tuple[int, str] | None = None,
+    running_ms: int | None = None,
 ) -> Drawn:
-    """Draw ((ms since the request came, event), ...).
+    """Draw ((ms since the request came, event), ...), `width` units wide.
 
     `settled` is when the hold was resolved, and how ("captured" or "released"); `running_ms` the age of a request that
     goes on.
     """
-    events = sorted([*timeline, *([] if settled is None else [settled])], key=lambda each: each[0])
+    events = sorted([*timeline, *([] if settled is None else [settled])], key=_order)
+    right = width - MARGIN
     last = max([1, running_ms or 0, *(at_ms for at_ms, _ in events)])
-    scale = (RIGHT - LEFT) / last
+    scale = (right - LEFT) / last
     bars = [
         Bar(lane, kind, LEFT + start * scale, max(1.0, (end - start) * scale), f"{words}: {span((end - start) / 1000)}")
         for lane, kind, start, end, words in _spans(events, last)
@@ -113,9 +122,15 @@ def draw(
         if not event.startswith("gap ") and event != "ended":
             lane = _LANES.get(event, "provider")
             marks.append(Mark(lane, tone, LEFT + at_ms * scale, f"{words}: {span(at_ms / 1000)}"))
-    step = nice_step(last / TICKS_MAX)
+    step = nice_step(last * TICK_WIDTH / (right - LEFT))
     ticks = [Tick(LEFT + i * step * scale, span(i * step / 1000)) for i in range(int(last / step) + 1)]
-    return Drawn(bars, marks, ticks, rows)
+    return Drawn(width, LEFT, right, bars, marks, ticks, rows)
+
+
+def _order(event: tuple[int, str]) -> tuple[int, int]:
+    """By time; what came in one read stands in the order in which it came about."""
+    known = list(_WORDS)
+    return event[0], known.index(event[1]) if event[1] in _WORDS else 0
 
 
 def _said(event: str) -> tuple[str, str]:

@@ -69,10 +69,10 @@ def span(seconds: float | None) -> str:
     """A span of time in the two largest units that matter: ``340 ms``, ``4.1 s``, ``2 min 5 s``, ``3 h 20 min``."""
     if seconds is None:
         return "–"
-    if seconds < 1:
+    if seconds < 1 and not isinstance(seconds, int):
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return f"{seconds} s" if isinstance(seconds, int) else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
@@ -98,8 +98,13 @@ def tone(state: str) -> str:
 
 
 def count(number: float) -> str:
-    """Thousands apart: ``12,345``; a rate keeps one decimal while it is small."""
-    return f"{number:,.1f}" if isinstance(number, float) and number < 100 else f"{number:,.0f}"
+    """Thousands apart: ``12,345``; a rate keeps a decimal while it is small and has one."""
+    return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.1f}"
+
+
+def many(number: int, one: str, several: str) -> str:
+    """A count with its noun."""
+    return f"{count(number)} {one if number == 1 else several}"
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
@@ -112,4 +117,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "failure": failure_words,
     "tone": tone,
     "count": count,
+    "many": many,
 }
