@@ -296,6 +296,23 @@ WORKER_STABLE_S = 10.0
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
 
+# -- telemetry: what processes count, and tell each other ------------------------------------------------------------
+
+#: How often a process tells; what is not renewed for so long is a dead process's. Live streams are told for so long
+#: after somebody asked, and this many of them.
+FIGURES_S = 0.5
+FIGURES_STALE_S = 5.0
+FIGURES_WANTED_S = 10.0
+FIGURES_LIVE_MAX = 500
+FIGURES_ASK_S = 2.0
+#: What one process tells at most, twice: 500 streams with their timelines are some 200 KiB.
+FIGURES_BYTES_MAX = 512 * KIB
+#: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
+FIGURES_GROUPS_MAX = 600
+#: The history that is drawn: intervals, and how many.
+FIGURES_SAMPLE_S = 5
+FIGURES_SAMPLES = 120
+
 # -- control plane ---------------------------------------------------------------------------------------------------
 
 #: What it is sent: forms and small JSON objects; and the fields of a form.

@@ -17,6 +17,7 @@ from hoptrio.cli.options import Invocation, command
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from hoptrio.config import Config
     from hoptrio.service.sockets import Listening
@@ -75,6 +76,7 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.sockets import Listening, listen, url_of
     from hoptrio.service.supervisor import Supervisor
+    from hoptrio.telemetry.board import FiguresBoard
 
     def reload() -> Settings:
         settings = _settings(invocation, workers)[0]
@@ -87,6 +89,7 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     sockets = listen(*config.server.listen)
     control = listen(*config.control.listen) if config.control.token else []
     shared = SharedBoard.create(board_path(invocation.path))
+    figures = FiguresBoard.shared(_figures_slots(settings.workers))
     tls = bool(config.server.tls_certificate)
     listening = Listening(
         tuple(url_of(each.getsockname(), tls=tls) for each in sockets),
@@ -98,8 +101,21 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
         settings,
         reload=reload,
         on_ready=lambda: _tell(invocation, listening),
-        inherited={"--health-fd": [shared.fd], "--control-sockets": [each.fileno() for each in control]},
+        inherited={
+            "--health-fd": [shared.fd],
+            "--figures-fd": [figures.fd],
+            "--control-sockets": [each.fileno() for each in control],
+        },
     ).run()
+
+
+def _numbers(sockets: Sequence[socket.socket]) -> list[int]:
+    return [each.fileno() for each in sockets]
+
+
+def _figures_slots(workers: int) -> int:
+    """A place for every worker, and for those that take their places; some more, should a reload ask for more."""
+    return 2 * workers + 16
 
 
 def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Config]:
@@ -120,6 +136,7 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 @click.option("--life-fd", type=int, required=True)
 @click.option("--patient", is_flag=True)
 @click.option("--health-fd", type=int, required=True)
+@click.option("--figures-fd", type=int, required=True)
 @click.pass_obj
 def worker(
     invocation: Invocation,
@@ -129,6 +146,7 @@ def worker(
     ready_fd: int,
     life_fd: int,
     health_fd: int,
+    figures_fd: int,
     patient: bool,
 ) -> None:
     """Serve on inherited sockets; `hoptrio serve` starts this."""
@@ -140,12 +158,14 @@ def worker(
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
+    from hoptrio.telemetry.board import FiguresBoard
 
     # Read from its beginning, wherever the one who wrote it left the offset that both share.
     content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
     os.close(config_fd)
     config = parse(content, invocation.path)
     breakers = Breakers(SharedBoard.inherit(health_fd).board)
+    figures = FiguresBoard.inherit(figures_fd)
 
     async def main() -> None:
         watch(life_fd)
@@ -156,6 +176,7 @@ def worker(
                 sockets=_inherited(sockets),
                 control_sockets=_inherited(control_sockets),
                 breakers=breakers,
+                figures=figures,
                 patient=patient,
             )
             await nursery.start(run)

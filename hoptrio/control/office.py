@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hoptrio.admission.certificates import Certificates
     from hoptrio.admission.pauses import Pauses
     from hoptrio.config import Config
+    from hoptrio.control.figures import Figures
     from hoptrio.control.shapes import Certification
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import Account
@@ -34,6 +35,7 @@ class Office:
         breakers: Breakers,
         certificates: Certificates,
         pauses: Pauses,
+        figures: Figures,
         certify: Callable[[str | None, str | None], Awaitable[list[Certification]]],
         health_known: bool = True,
     ) -> None:
@@ -42,6 +44,7 @@ class Office:
         self.breakers = breakers
         self.certificates = certificates
         self.pauses = pauses
+        self.figures = figures
         self.certify = certify
         #: `breakers` are those of a running server.
         self.health_known = health_known

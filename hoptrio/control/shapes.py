@@ -37,15 +37,19 @@ __all__ = [
     "HoldPage",
     "HoldRelease",
     "HoldReleased",
+    "Interval",
     "Key",
     "KeyId",
     "KeyMade",
     "KeyPage",
+    "LiveStream",
     "Model",
     "NewAccount",
     "NewKey",
     "NotAsked",
     "Nothing",
+    "Outcome",
+    "Overview",
     "Pause",
     "Probe",
     "Problem",
@@ -528,6 +532,69 @@ class Routing(_Given, frozen=True, kw_only=True):
     attempts: int
     health: Literal["shared", "unknown"]
     routes: list[RouteAnswer]
+
+
+# -- now -------------------------------------------------------------------------------------------------------------
+
+
+class LiveStream(_Given, frozen=True, kw_only=True):
+    """A stream that runs now, on any worker; `draining`: its client has left, and the provider is read to its end."""
+
+    id: str
+    account: str
+    key: str
+    protocol: str
+    model: str
+    channel: str
+    contract: str
+    stream: bool
+    created_at: Time
+    age_seconds: float
+    hold: Money
+    events: int
+    draining: bool
+    timeline: list[TimelineStep]
+
+
+class Interval(_Given, frozen=True, kw_only=True):
+    """What all workers did in one interval of a few seconds; `open` and `draining` are those at its end."""
+
+    at: Time
+    open: int
+    draining: int
+    events_per_second: float
+    ended: int
+    failed: int
+    charged: Money
+    first_event_seconds: Annotated[float | None, Meta(description="The mean; null where no stream began.")]
+
+
+class Outcome(_Given, frozen=True, kw_only=True):
+    """How many streams ended so since the server started: "complete", or the reason."""
+
+    outcome: str
+    streams: int
+
+
+class Overview(_Given, frozen=True, kw_only=True):
+    """The figures of all workers of this machine. Totals count from the start of the server; holds are the ledger's, of
+    every machine."""
+
+    at: Time
+    workers: int
+    draining_workers: int
+    ledger_reachable: bool
+    ledger_queue: int
+    open: int
+    draining: int
+    events: int
+    keepalives: int
+    charged: Money
+    currency: str
+    outcomes: list[Outcome]
+    refusals: list[Outcome]
+    holds_by_age: Annotated[dict[str, int], Meta(description="Open holds older than the one before, up to this age.")]
+    history: Annotated[list[Interval], Meta(description="The last ten minutes, oldest first.")]
 
 
 # -- what is configured ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
+import trio
 
 from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
@@ -21,6 +22,7 @@ from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
 from hoptrio.stream.verdict import verdict
+from hoptrio.telemetry.tally import COMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
+    from hoptrio.telemetry.tally import Meter
 
 __all__ = ["Desk"]
 
@@ -51,6 +54,7 @@ class Desk:
         call: Call,
         contract: Contract,
         admitted: Admitted,
+        meter: Meter,
         *,
         show: Callable[[Sequence[tuple[bytes, bytes]]], None],
     ) -> None:
@@ -62,6 +66,7 @@ class Desk:
         self._call = call
         self._contract = contract
         self._admitted = admitted
+        self._meter = meter
         self._show = show
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
@@ -81,14 +86,18 @@ class Desk:
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
         )
+        asked_at_s = trio.current_time()
         try:
             placed = await self._ledger.place(hold)
         except errors.LedgerUnavailable as error:
+            self._meter.tally.refused(self._call.protocol, error.code)
             return error
+        self._meter.tally.holds.observe(trio.current_time() - asked_at_s)
         if not isinstance(placed, HoldRefused):
             self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None
         refusal = self._refusal(placed, amount_nanos)
+        self._meter.tally.refused(self._call.protocol, refusal.code)
         self._gateway.refusals.keep(self._record, refusal)
         return refusal
 
@@ -100,7 +109,13 @@ class Desk:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
+        asked_at_s = trio.current_time()
         settled = await self._ledger.settle(resolution) is not None
+        self._meter.tally.settlements.observe(trio.current_time() - asked_at_s)
+        record = resolution.request
+        self._meter.settled(
+            record.reason or COMPLETE, resolution.capture_nanos, record.flags, answered=outcome.answered
+        )
         self._gateway.suspicion.saw(resolution.request, self._candidate(outcome.channel).call.protocol)
         if outcome.answered:
             channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None

@@ -18,6 +18,7 @@ from hoptrio.exchange.released import ReleasedOutput
 from hoptrio.exchange.routes import protocol_of
 from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.protocols.events import Protocol
+from hoptrio.telemetry.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +60,7 @@ class Gateway:
         self.cors_origins = cors_origins
         self.currency = currency
         self.registry = Registry()
+        self.tally = Tally()
         self.load = Load()
         self.certificates = Certificates(ledger)
         breakers = breakers or Breakers(now=trio.current_time)

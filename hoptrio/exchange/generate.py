@@ -14,6 +14,7 @@ from hoptrio.exchange.desk import Desk
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
+from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
@@ -33,6 +34,14 @@ CLIENT_REQUEST_ID_MAX = 128
 
 async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
+    try:
+        await _admit(gateway, exchange, face, rules)
+    except errors.HoptrioError as refusal:
+        gateway.tally.refused(rules.protocol, refusal.code)
+        raise
+
+
+async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
     head = exchange.head
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
@@ -83,6 +92,7 @@ async def _run(
     record: RequestRecord,
 ) -> None:
     face.framing = call.framing
+    meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
     stream = Stream(
         call=call,
         rules=rules,
@@ -91,10 +101,12 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
+        desk=Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend),
         face=face,
+        meter=meter,
     )
-    with gateway.registry.running(record.id, stream):
+    record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
+    with gateway.registry.running(record, key.account.name, stream, meter):
         await stream.run()
 
 

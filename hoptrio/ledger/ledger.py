@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hoptrio.ledger.shelf_memory import MemoryShelf
+    from hoptrio.telemetry.tally import Histogram
 
 __all__ = ["Ledger", "memory_ledger", "migrate", "open_ledger"]
 
@@ -474,6 +475,16 @@ class Ledger:
     def reachable(self) -> bool:
         """False from a commit that failed until one that wrote something."""
         return self._writer.reachable
+
+    @property
+    def backlog(self) -> int:
+        """Operations that wait for the writer."""
+        return self._writer.backlog
+
+    @property
+    def batches(self) -> Histogram:
+        """Operations in each transaction of the store, for `telemetry`."""
+        return self._writer.sizes
 
     async def ping(self, timeout_s: float = 1.0) -> bool:
         """Can the ledger be written now? An empty transaction through the writer, which costs no disk flush, and the

@@ -26,6 +26,7 @@ from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
 from hoptrio.contract import PRESETS, Reason
+from hoptrio.control.figures import Figures
 from hoptrio.control.office import Office
 from hoptrio.downstream.listener import Listener
 from hoptrio.errors import LedgerUnavailable
@@ -38,10 +39,12 @@ from hoptrio.metering import tokens
 from hoptrio.service.certifying import certify_now
 from hoptrio.service.control import control_plane
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.figures import Teller
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
+from hoptrio.telemetry.board import FiguresBoard
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
@@ -68,13 +71,15 @@ async def serve(
     breakers: Breakers | None = None,
     sockets: Sequence[socket.socket] = (),
     control_sockets: Sequence[socket.socket] = (),
+    figures: FiguresBoard | None = None,
     patient: bool = False,
     task_status: trio.TaskStatus[Listening] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
-    `breakers` is the health of channels, if other processes share it. With `sockets`, which listen already, it is a
-    worker of a supervisor: `RETIRE` and `HURRY` are for those; then `control_sockets` are the control plane's.
+    `breakers` is the health of channels, `figures` what processes tell of themselves, if others share them. With
+    `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those; then
+    `control_sockets` are the control plane's.
     A `patient` one starts while its ledger is away.
     """
     steady_heap()
@@ -95,6 +100,8 @@ async def serve(
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = _gateway(config, ledger, upstream, breakers)
+            board = figures or FiguresBoard()
+            services.start_soon(Teller(gateway, board).run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
@@ -107,6 +114,7 @@ async def serve(
                 breakers=gateway.router.breakers,
                 certificates=gateway.certificates,
                 pauses=gateway.pauses,
+                figures=Figures(board),
                 certify=lambda channel, model: certify_now(gateway.catalogue, ledger, certifier, channel, model),
             )
             async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hoptrio.stream.blame import Blame
     from hoptrio.stream.ports import Desk, Face, Source, Writer
     from hoptrio.stream.pump import Pump
+    from hoptrio.telemetry.tally import Meter
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["Stream"]
@@ -66,8 +67,10 @@ class Stream:
         source: Source,
         desk: Desk,
         face: Face,
+        meter: Meter,
     ) -> None:
         self._call = call
+        self._meter = meter
         self._contract = contract
         self._writer = writer
         self._source = source
@@ -115,7 +118,20 @@ class Stream:
 
     def note(self, event: str) -> None:
         """Put an event on the timeline."""
-        self.timeline.append((trio.current_time() - self._created_at, event))
+        at_s = trio.current_time() - self._created_at
+        self.timeline.append((at_s, event))
+        if event == "first_event":
+            self._meter.first_event(at_s)
+
+    @property
+    def channel(self) -> str:
+        """The channel of the attempt that runs, or was the last."""
+        return self._channel
+
+    @property
+    def client_left(self) -> bool:
+        """Nobody reads what the provider sends."""
+        return self._writer.gone
 
     # -- the way through ------------------------------------------------------------------------------------------
 
@@ -169,6 +185,7 @@ class Stream:
             if further.reason is Reason.NOT_DISPATCHED:
                 self._source.over(self._blame(further))
                 self._channel = before
+                self._meter.asked(before)
                 return ended._replace(tail=b"")
             ended = further
         return ended
@@ -177,6 +194,7 @@ class Stream:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
         self._channel = self._source.channel
+        self._meter.asked(self._channel)
         self._reading = self._source.reading
         self._answer: Answer | None = None
         self._attempt_scope = trio.CancelScope()
@@ -223,7 +241,7 @@ class Stream:
             return unreached(answer)
         self._answer = answer
         self.note("headers")
-        self._progressed()
+        self._clock.progress_at = trio.current_time()
         first = await begin(answer, self._reading, stream=self._call.stream)
         return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
@@ -268,6 +286,7 @@ class Stream:
     def _progressed(self) -> None:
         now, before = trio.current_time(), self._clock.progress_at
         self._clock.progress_at = now
+        self._meter.moved(now, self._pump.events)
         if self._answered:
             if before is not None and now - before >= limits.GAP_SHOWN_S:
                 self._note_if_room(f"gap {round((now - before) * 1000)}")
@@ -280,6 +299,7 @@ class Stream:
         self._attempt_scope.cancel()
 
     def _keepalive(self) -> None:
+        self._meter.kept_alive()
         self._write_head()
         self._writer.write(self._alive)
         self._note_if_room("keepalive")
@@ -290,6 +310,7 @@ class Stream:
             self.note(event)
 
     def _stalled(self) -> None:
+        self._meter.stalled()
         self._end_attempt(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
 
     def _write_head(self) -> None:
@@ -301,6 +322,7 @@ class Stream:
     def _note_client_gone(self) -> None:
         if not self._client_gone_noted:
             self._client_gone_noted = True
+            self._meter.left()
             early = self._left_early or not self._writer.head_written
             self.note("client_gone_before_first_byte" if early else "client_gone")
 
@@ -311,6 +333,7 @@ class Stream:
             self._note_client_gone()
         self.note("ended")
         pump = self._pump
+        self._meter.relayed(pump.events)
         return Outcome(
             reason=ended.reason,
             counts=pump.counts,

@@ -14,8 +14,10 @@ from hoptrio.admission.pauses import Pauses
 from hoptrio.config import build
 from hoptrio.control.access import Access
 from hoptrio.control.app import make_app
+from hoptrio.control.figures import Figures
 from hoptrio.control.office import Office
 from hoptrio.ledger.ledger import memory_ledger
+from hoptrio.telemetry.board import FiguresBoard
 from tests.support.deployment import config_for
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ async def controlling(*, certify: Any = nothing_certified, **tables: Any) -> Asy
             breakers=breakers,
             certificates=Certificates(ledger),
             pauses=Pauses(ledger, breakers.board),
+            figures=Figures(FiguresBoard()),
             certify=certify,
         )
         yield Control(office)

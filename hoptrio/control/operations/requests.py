@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from hoptrio.control import reports, shapes
 from hoptrio.control.operation import operation
 from hoptrio.control.reading import milliseconds
@@ -12,6 +14,7 @@ from hoptrio.ledger.model import RequestFilter
 
 if TYPE_CHECKING:
     from hoptrio.control.office import Office
+    from hoptrio.ledger.model import RequestRecord
 
 __all__ = ["get_request", "list_requests"]
 
@@ -48,8 +51,16 @@ async def get_request(office: Office, asked: shapes.RequestId) -> shapes.Request
     record = await office.ledger.request(asked.id)
     if record is None:
         raise NotFound(f"no request {asked.id}")
+    if record.state == "running":
+        record = await _with_timeline(office, record)
     account = await office.ledger.account(record.account_id)
     return reports.request(record, office.currency, {} if account is None else {account.id: account.name})
+
+
+async def _with_timeline(office: Office, record: RequestRecord) -> RequestRecord:
+    """What its worker knows of a stream that runs; the ledger is told at its end."""
+    live = next((each for each in await office.figures.live() if each.id == record.id), None)
+    return record if live is None else replace(record, channel=live.channel, timeline=tuple(live.timeline))
 
 
 def _cursor(before: str | None) -> tuple[int, str] | None:
