@@ -85,8 +85,58 @@ def test_a_stream_is_watched_until_it_is_settled_and_its_timeline_drawn(operator
         rows = watching.get_by_role("table", name="Timeline in words").get_by_role("row")
         for words in ("Hold placed", "First event", "Keep-alive sent", "Terminal event", "Settled: charged"):
             expect(rows.filter(has_text=words).first).to_be_visible()
-        assert watching.locator(".timeline .span.answer").count() == 2
+        assert watching.locator(".timeline .wide .span.answer").count() == 2
     state(answer, "complete")
+
+
+def test_a_stream_appears_among_the_live_ones_of_all_workers_and_goes_when_it_is_over(operator):
+    operator.open("/playground")
+    page = operator.page
+    page.get_by_label("API key").fill(KEYS[""])
+    with page.context.new_page() as watching:
+        watching.goto(f"{operator.site.control}/streams")
+        expect(watching.locator("#live-state")).to_have_text("live")
+        answer = ask(operator, "x\nsim: events=60 pace=50ms")
+        link = answer.get_by_role("link")
+        expect(link).to_have_text(re.compile("^req_"))
+        row = watching.get_by_role("row").filter(has_text=link.inner_text())
+        expect(row).to_contain_text("answering")
+        expect(row).to_contain_text("acme")
+        watching.goto(f"{operator.site.control}/")
+        figure = watching.locator(".figures > div").filter(has_text="Streams open")
+        expect(figure).to_contain_text(re.compile(r"Streams open[1-9]"))
+        state(answer, "complete")
+        watching.goto(f"{operator.site.control}/streams")
+        expect(row).to_have_count(0)
+
+
+def test_a_stream_whose_client_left_is_seen_draining(operator):
+    operator.open("/playground")
+    page = operator.page
+    page.get_by_label("API key").fill(KEYS[""])
+    answer = ask(operator, "x\nsim: events=100 pace=50ms")
+    expect(answer.locator(".said")).to_contain_text("You said")
+    page.get_by_role("button", name="Stop").click()
+    request_id = answer.get_by_role("link").inner_text()
+    operator.open("/streams")
+    expect(page.get_by_role("row").filter(has_text=request_id)).to_contain_text("draining")
+
+
+def test_a_page_that_is_kept_current_leaves_the_focus_where_it_is(operator):
+    operator.open("/playground")
+    page = operator.page
+    page.get_by_label("API key").fill(KEYS[""])
+    answer = ask(operator, "x\nsim: events=100 pace=50ms")
+    link = answer.get_by_role("link")
+    expect(link).to_have_text(re.compile("^req_"))
+    request_id = link.inner_text()
+    operator.open("/streams")
+    row = page.get_by_role("row").filter(has_text=request_id)
+    row.get_by_role("link").focus()
+    events = row.get_by_role("cell").nth(5)
+    before = events.inner_text()
+    expect(events).not_to_have_text(before)
+    expect(row.get_by_role("link")).to_be_focused()
 
 
 def test_requests_are_found_by_their_id_and_outcome(operator):
@@ -98,7 +148,7 @@ def test_requests_are_found_by_their_id_and_outcome(operator):
     state(answer, FAILED)
     request_id = answer.get_by_role("link").inner_text()
     operator.open("/requests")
-    page.get_by_label("Request or client's id").fill(request_id)
+    page.get_by_label("Request id").fill(request_id)
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("rowheader")).to_have_text([request_id])
     page.get_by_role("link", name="Clear").click()
