@@ -325,6 +325,8 @@ CONTROL_REQUESTS_MAX = 256
 CONTROL_WORD_CHARS_MAX = 256
 CONTROL_WHY_CHARS_MAX = 2_000
 CONTROL_PAGE_ROWS_MAX = 10_000
+#: A call of the command line to a control plane; probing many channels takes minutes.
+CONTROL_CALL_S = 600.0
 #: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
 CONTROL_IDLE_S = 15.0
 #: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.

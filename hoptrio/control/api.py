@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 
 from hoptrio.control.answers import json_answer, page
+from hoptrio.control.metrics import CONTENT_TYPE, metrics
 from hoptrio.control.openapi import describe
 from hoptrio.control.operations import OPERATIONS
 from hoptrio.errors import BadRequest
@@ -30,13 +31,17 @@ __all__ = ["api_routes"]
 
 
 def api_routes() -> list[BaseRoute]:
-    """The API, its description and its reference page."""
+    """The API, its description and its reference page; and the metrics."""
     served: list[BaseRoute] = [
         Route(each.path.removeprefix("/api"), partial(_serve, each), methods=[each.method], name=each.name)
         for each in OPERATIONS
     ]
     served += [Route("/openapi.json", _description), Route("/", _reference)]
-    return [Route("/api", _reference), Mount("/api", _AsSent(Router(served, redirect_slashes=False)))]
+    return [
+        Route("/metrics", _metrics),
+        Route("/api", _reference),
+        Mount("/api", _AsSent(Router(served, redirect_slashes=False))),
+    ]
 
 
 class _AsSent:
@@ -94,6 +99,10 @@ def _described() -> bytes:
 
 async def _description(request: Request) -> Response:
     return Response(_described(), media_type="application/json")
+
+
+async def _metrics(request: Request) -> Response:
+    return Response(await metrics(request.app.state.office), media_type=CONTENT_TYPE)
 
 
 async def _reference(request: Request) -> Response:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from hoptrio.control.shapes import Certification
+    from hoptrio.ledger.memory import MemoryStore
 
 __all__ = ["BASE", "TOKEN", "Control", "Person", "controlling"]
 
@@ -74,10 +75,12 @@ async def nothing_certified(_channel: str | None, _model: str | None) -> list[Ce
 
 
 @asynccontextmanager
-async def controlling(*, certify: Any = nothing_certified, **tables: Any) -> AsyncIterator[Control]:
+async def controlling(
+    *, certify: Any = nothing_certified, store: MemoryStore | None = None, **tables: Any
+) -> AsyncIterator[Control]:
     """A control plane; `tables` replace those of the config."""
     raw = config_for("http://127.0.0.1:9") | {"control": {"listen": "127.0.0.1:0", "token": TOKEN}} | tables
-    async with memory_ledger() as ledger:
+    async with memory_ledger(store) as ledger:
         breakers = Breakers()
         office = Office(
             ledger=ledger,
