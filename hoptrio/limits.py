@@ -79,8 +79,8 @@ ASKED_BYTES_MAX = 8 * MIB
 #: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
 MEASURE_INLINE_BYTES_MAX = 32 * KIB
 MEASURE_S = 5.0
-#: Silence in an answer that the timeline shows, and how many events a timeline has before it leaves out further gaps and
-#: keep-alives: one each 10 s fills the deadline.
+#: Silence in an answer that the timeline shows, and how many events a timeline has before it leaves out further gaps
+#: and keep-alives: one each 10 s fills the deadline.
 GAP_SHOWN_S = 5.0
 TIMELINE_EVENTS_MAX = 100
 #: The contract's deadline, from the first dispatch.

@@ -312,7 +312,8 @@ def test_one_mistake_never_hides_another() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["*", "api.example.com", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a;b", "https://a b"]
+    "url",
+    ["*", "api.example.com", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a;b", "https://a b"],
 )
 def test_where_browsers_reach_the_gateway_is_an_origin(url: str) -> None:
     assert list(mistakes({"control": {"token": "t", "gateway_url": url}})) == ["control.gateway_url"]

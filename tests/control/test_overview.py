@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hoptrio.control.dashboard.overview import ages, figures, plots, quantile
 from hoptrio.control.dashboard.streams import standing
+from hoptrio.control.dashboard.words import UNKNOWN
 from hoptrio.telemetry.snapshot import LiveStream, Sample, snapshot
 from hoptrio.telemetry.tally import BATCH_OPERATIONS, Histogram, Tally
 
@@ -33,7 +34,7 @@ def test_figures_are_of_the_last_minute_and_exact():
 
 def test_a_gateway_that_has_just_begun_knows_nothing_yet():
     found = figures(told([]), 0, "USD")
-    assert value(found, "Time to first event") == value(found, "Settlement") == "–"
+    assert value(found, "Time to first event") == value(found, "Settlement") == UNKNOWN
     assert value(found, "Events a second") == "0"
     assert all(not each.plot.curve for each in plots([], "USD"))
 
@@ -56,7 +57,7 @@ def test_a_quantile_is_the_upper_bound_of_its_bucket():
 
 def test_holds_are_told_by_age_and_one_beyond_the_deadline_is_bad():
     bars = ages([0, 995_000, 999_000, 950_000], 1_000_000)
-    assert [(bar.count, bar.percent, bar.bad) for bar in bars] == [
+    assert [(bar.number, bar.percent, bar.bad) for bar in bars] == [
         (2, 100.0, False),
         (1, 50.0, False),
         (0, 0.0, False),

@@ -29,9 +29,9 @@ async def post(person, path, **fields):
 def refused_request(number, **changes):
     """A record as the data plane notes it."""
     fields = {
-        "id": f"req_{number:04}", "account_id": "acct_1", "key_id": "key_1", "created_at_ms": 1_796_000_000_000 + number,
-        "protocol": "chat", "model": "m", "contract": "hoptrio", "stream": True, "state": "refused",
-        "reason": "model_not_found", "charge_nanos": 0,
+        "id": f"req_{number:04}", "account_id": "acct_1", "key_id": "key_1",
+        "created_at_ms": 1_796_000_000_000 + number, "protocol": "chat", "model": "m", "contract": "hoptrio",
+        "stream": True, "state": "refused", "reason": "model_not_found", "charge_nanos": 0,
     }  # fmt: skip
     return RequestRecord(**fields | changes)
 
@@ -63,7 +63,12 @@ async def test_hostile_names_are_text_on_every_page(control, person):
     key, _ = await ledger.create_key(account.id, contract=HOSTILE, models=[HOSTILE])
     record = refused_request(1, account_id=account.id, key_id=key.id, model=HOSTILE, client_request_id=HOSTILE)
     await noted(control, record)
-    for path in [*PATHS, f"/accounts/{account.id}", f"/requests/{record.id}", f"/requests?model={HOSTILE}&id={HOSTILE}"]:
+    for path in [
+        *PATHS,
+        f"/accounts/{account.id}",
+        f"/requests/{record.id}",
+        f"/requests?model={HOSTILE}&id={HOSTILE}",
+    ]:
         text = (await person.client.get(path)).text
         assert "<script>alert" not in text, path
         assert "alert(" not in re.sub(r"&lt;script&gt;alert\(&#39;x&#39;\)", "", text), path

@@ -72,7 +72,7 @@ EVENTS = st.sampled_from(["held", "dispatched", "headers", "first_event", "keepa
 def test_everything_is_inside_the_drawing(timeline, settled_ms):
     drawn = draw(timeline, settled=None if settled_ms is None else (settled_ms, "released"))
     for bar in drawn.bars:
-        assert LEFT <= bar.x
+        assert bar.x >= LEFT
         assert bar.width >= 1
         assert bar.x + bar.width <= drawn.right + 1.001
     assert all(LEFT <= each.x <= drawn.right + 1e-6 for each in [*drawn.marks, *drawn.ticks])

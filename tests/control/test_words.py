@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hoptrio.control.dashboard.words import amount, count, failure_words, many, moment, since, span, when
+from hoptrio.control.dashboard.words import UNKNOWN, amount, count, failure_words, many, moment, since, span, when
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (None, "–"), (0, "0 s"), (0.0, "0 ms"), (0.34, "340 ms"), (1.0, "1.0 s"), (5, "5 s"), (59.94, "59.9 s"),
+        (None, UNKNOWN), (0, "0 s"), (0.0, "0 ms"), (0.34, "340 ms"), (1.0, "1.0 s"), (5, "5 s"), (59.94, "59.9 s"),
         (60.0, "1 min"), (125, "2 min 5 s"), (3599.6, "1 h"), (12_000, "3 h 20 min"), (200_000, "2 days"),
     ],
 )  # fmt: skip
@@ -26,7 +26,7 @@ def test_counts(number, words):
 
 
 def test_amounts_are_exact_and_the_unknown_is_a_dash():
-    assert (amount(1), amount(-1_500_000_000), amount(0), amount(None)) == ("0.000000001", "-1.5", "0", "–")
+    assert (amount(1), amount(-1_500_000_000), amount(0), amount(None)) == ("0.000000001", "-1.5", "0", UNKNOWN)
 
 
 def test_times_are_utc():
@@ -35,7 +35,11 @@ def test_times_are_utc():
 
 
 def test_nouns_are_counted():
-    assert (many(1, "row", "rows"), many(0, "row", "rows"), many(2000, "row", "rows")) == ("1 row", "0 rows", "2,000 rows")
+    assert (many(1, "row", "rows"), many(0, "row", "rows"), many(2000, "row", "rows")) == (
+        "1 row",
+        "0 rows",
+        "2,000 rows",
+    )
 
 
 def test_a_reason_that_is_not_known_stands_as_it_is():

@@ -95,7 +95,7 @@ def find_chromium() -> str:
         if found is not None:
             return found
     pytest.fail(
-        "chromium is needed by tests/web and is not here: apt-get install chromium, or set HOPTRIO_CHROMIUM to its path",
+        "tests/web needs chromium, which is not here: apt-get install chromium, or set HOPTRIO_CHROMIUM to its path",
         pytrace=False,
     )
 

@@ -192,5 +192,7 @@ def test_a_probe_now_says_what_it_found(operator):
     panel = page.locator("section", has=page.get_by_role("heading", name="reserve"))
     panel.get_by_role("button", name="Probe now").click()
     expect(page.get_by_role("heading", name="reserve was probed")).to_be_visible()
-    expect(page.locator(".notice")).to_contain_text("certified sim-small, chat: the stream ended with its terminal and usage")
+    expect(page.locator(".notice")).to_contain_text(
+        "certified sim-small, chat: the stream ended with its terminal and usage"
+    )
     expect(panel.get_by_role("row").last).to_contain_text("chat: certified")

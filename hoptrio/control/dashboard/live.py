@@ -1,7 +1,7 @@
 """Pages that keep themselves current: a part of a page, rendered here and sent whenever it changed (SSE).
 
-The script that takes it (``static/live.mjs``) knows nothing of what is in it. Each connection ends after a while and the
-browser opens another, so that whoever logged out, or whose session is over, sees no more.
+The script that takes it (``static/live.mjs``) knows nothing of what is in it. Each connection ends after a while and
+the browser opens another, so that whoever logged out, or whose session is over, sees no more.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["follow"]
 
 
-async def follow(
-    request: Request, template: str, values: Callable[[], Awaitable[dict[str, Any]]]
-) -> StreamingResponse:
+async def follow(request: Request, template: str, values: Callable[[], Awaitable[dict[str, Any]]]) -> StreamingResponse:
     """Send `template`, rendered with `values`, whenever it changed; a true ``over`` among the values ends it.
 
     Raises what the first `values` raises.

@@ -16,7 +16,7 @@ from hoptrio import errors, limits
 from hoptrio.control.answers import page
 from hoptrio.control.dashboard.live import follow
 from hoptrio.control.dashboard.plot import Plot, plot
-from hoptrio.control.dashboard.words import amount, count, failure_words, span
+from hoptrio.control.dashboard.words import UNKNOWN, amount, count, failure_words, span
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.telemetry.tally import FIRST_EVENT_S, LEDGER_S
 
@@ -59,7 +59,7 @@ class Bar(NamedTuple):
     """A count with its name, as a part of the largest one in percent."""
 
     name: str
-    count: int
+    number: int
     percent: float
     bad: bool = False
 
@@ -125,7 +125,7 @@ def figures(told: Snapshot, held_nanos: int, currency: str) -> list[Figure]:
         Figure("Events a second", count(newest.events / limits.FIGURES_SAMPLE_S if newest else 0)),
         Figure(
             "Time to first event",
-            span(waited / firsts) if firsts else "–",
+            span(waited / firsts) if firsts else UNKNOWN,
             f"last minute; 95 % within {_within(first_event, 0.95, FIRST_EVENT_S)} since the start",
         ),
         Figure("Charged", f"{amount(charged)}", f"{currency}, last minute"),
@@ -148,7 +148,7 @@ def _sum(buckets: Iterable[Buckets]) -> list[int]:
 
 def _within(counts: Sequence[int], share: float, bounds: Sequence[float]) -> str:
     found = quantile(counts, share, bounds)
-    return "–" if found is None else span(found) if found != float("inf") else f"over {span(bounds[-1])}"
+    return UNKNOWN if found is None else span(found) if found != float("inf") else f"over {span(bounds[-1])}"
 
 
 def quantile(counts: Sequence[int], share: float, bounds: Sequence[float]) -> float | None:
@@ -170,7 +170,7 @@ def plots(history: Sequence[Sample], currency: str) -> list[Drawn]:
         # The axis is always as long; a gateway that has just begun has no history on its left.
         made = plot([None] * (limits.FIGURES_SAMPLES - len(values)) + values)
         newest = next((value for value in reversed(values) if value is not None), None)
-        return Drawn(name, "–" if newest is None else words(newest), words(made.top) if any(values) else "0", made)
+        return Drawn(name, UNKNOWN if newest is None else words(newest), words(made.top) if any(values) else "0", made)
 
     return [
         drawn("Streams open", lambda each: each.open, count),
@@ -238,7 +238,9 @@ def _by_code(told: Snapshot) -> dict[str, int]:
 
 def _bars(counts: dict[str, int], *, bad: bool = False) -> list[Bar]:
     """The largest first; those that are not shown are summed up."""
-    ordered = sorted(((number, name) for name, number in counts.items() if number), key=lambda each: (-each[0], each[1]))
+    ordered = sorted(
+        ((number, name) for name, number in counts.items() if number), key=lambda each: (-each[0], each[1])
+    )
     shown, rest = ordered[:KINDS_SHOWN], ordered[KINDS_SHOWN:]
     if rest:
         shown.append((sum(number for number, _ in rest), "others"))

@@ -47,7 +47,7 @@ def ceiling(value: float) -> float:
 
 
 def nice_step(least: float) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that is at least `least`, which is above 0 by more than a hair."""
+    """The smallest of 1, 2 and 5 times a power of ten that is at least `least` (above 0 by more than a hair)."""
     power = 1.0
     while power * 10 <= least:
         power *= 10

@@ -50,8 +50,7 @@ async def _values(request: Request) -> dict[str, Any]:
     now_ms = office.ledger.now_ms()
     return {
         "rows": [
-            Row(stream, *standing(stream), max(0, now_ms - stream.created_at_ms) / 1000)
-            for stream in newest[:ROWS_MAX]
+            Row(stream, *standing(stream), max(0, now_ms - stream.created_at_ms) / 1000) for stream in newest[:ROWS_MAX]
         ],
         "open": told.open,
         "draining": told.streams_draining,

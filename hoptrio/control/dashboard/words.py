@@ -1,4 +1,4 @@
-"""How values read on a page: amounts, times, spans of time, and the tone of a state. Pure; the filters of the templates.
+"""How values read on a page: amounts, times, spans of time, the tone of a state. Pure; the filters of the templates.
 
 Amounts are exact decimal strings, times UTC: what a page says can be found in a log or a statement.
 """
@@ -14,8 +14,10 @@ from hoptrio.money import format_nanos
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FILTERS", "failure_words", "since", "span", "tone"]
+__all__ = ["FILTERS", "UNKNOWN", "failure_words", "since", "span", "tone"]
 
+#: What stands where nothing is known: a dash.
+UNKNOWN = "\N{EN DASH}"
 _REASONS = {
     "no_evidence": "no usage at the end",
     "not_dispatched": "not dispatched",
@@ -52,7 +54,7 @@ _TONES = {
 
 def amount(nanos: int | None) -> str:
     """An exact decimal string; what is not known is a dash."""
-    return "–" if nanos is None else format_nanos(nanos)
+    return UNKNOWN if nanos is None else format_nanos(nanos)
 
 
 def when(at_ms: int) -> str:
@@ -68,7 +70,7 @@ def moment(at: str) -> str:
 def span(seconds: float | None) -> str:
     """A span of time in the two largest units that matter: ``340 ms``, ``4.1 s``, ``2 min 5 s``, ``3 h 20 min``."""
     if seconds is None:
-        return "–"
+        return UNKNOWN
     if seconds < 1 and not isinstance(seconds, int):
         return f"{round(seconds * 1000)} ms"
     if seconds < 60:
