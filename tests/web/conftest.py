@@ -130,7 +130,7 @@ class Visitor:
         page.wait_for_url(self.site.control + "/")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two workers on one ledger, and a simulated provider behind them."""
     folder = tmp_path_factory.mktemp("site")
@@ -151,8 +151,9 @@ async def _fill(config: Config) -> None:
             await ledger.create_key("acme", secret=secret, contract=contract or None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    # No longer than these tests: Playwright's event loop counts as running in this thread until it is stopped.
     path = find_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
@@ -203,7 +204,7 @@ def stranger(browser: Browser, site: Site) -> Iterator[Visitor]:
         yield visitor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _logged_in(browser: Browser, site: Site) -> Iterator[tuple[Visitor, Watch]]:
     """One for all: a browser of one's own for each test would cost most of the time."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})

@@ -11,6 +11,10 @@ from tests.web.conftest import KEY, SCREENSHOTS, visiting
 from tests.web.test_playground import ask, state
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+#: Fields and buttons that a screen reader could not name.
+NAMELESS = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button, a")]
+  .filter((each) => !each.labels?.length && !each.textContent.trim() && !each.ariaLabel)
+  .map((each) => each.outerHTML)"""
 SHAPES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
 PAGES = {
     "overview": "/",
@@ -19,6 +23,7 @@ PAGES = {
     "channels": "/channels",
     "accounts": "/accounts",
     "ledger": "/ledger",
+    "api": "/api",
 }
 
 
@@ -30,6 +35,7 @@ def keep(visitor, name):
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide == 0, f"{name}: {wide} px are cut off"
     assert page.evaluate(CONTRAST) == [], name
+    assert page.evaluate(NAMELESS) == [], name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
