@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills clean
+.PHONY: help demo test check format bench world chaos matrix kills api clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -14,6 +14,7 @@ help:
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
+	@echo "make api     the control plane's API against what is made up of its own description (API_ARGS=... are passed on)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 
 demo:
@@ -58,6 +59,10 @@ matrix:
 kills:
 	@scripts/setup test
 	$(BIN)/python -m tests.chaos --streams 0 --kills 200 --postgres $(KILLS_ARGS)
+
+api:
+	@scripts/setup test
+	HOPTRIO_API_EXAMPLES=200 $(BIN)/python -m pytest -q tests/control/test_description.py $(API_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules

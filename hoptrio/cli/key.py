@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
 from msgspec import to_builtins
 
 from hoptrio.cli.options import AMOUNT, DATE, Invocation, group
+from hoptrio.ledger.report import iso_ms
 from hoptrio.money import format_nanos
 
 __all__ = ["key"]
@@ -54,7 +53,7 @@ def create(
         rpm=rpm,
         budget=None if budget_nanos is None else format_nanos(budget_nanos),
         per=budget_per,  # type: ignore[arg-type]
-        expires=None if expires_at_ms is None else datetime.fromtimestamp(expires_at_ms / 1000, UTC),
+        expires=None if expires_at_ms is None else iso_ms(expires_at_ms),
         models=list(models),
     )
     made = to_builtins(invocation.ask(create_key, asked))

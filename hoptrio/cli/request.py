@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
 from msgspec import to_builtins
 
 from hoptrio.cli.options import DATE, Invocation, group
+from hoptrio.ledger.report import iso_ms
 from hoptrio.limits import CONTROL_PAGE_ROWS_MAX
 
 __all__ = ["request"]
@@ -55,10 +54,7 @@ def list_(invocation: Invocation, /, since_ms: int | None, until_ms: int | None,
     from hoptrio.control.operations.requests import list_requests
     from hoptrio.control.shapes import RequestPage
 
-    asked = RequestPage(since=_moment(since_ms), until=_moment(until_ms), **where)  # type: ignore[arg-type]
+    since, until = (None if at_ms is None else iso_ms(at_ms) for at_ms in (since_ms, until_ms))
+    asked = RequestPage(since=since, until=until, **where)  # type: ignore[arg-type]
     found = invocation.ask(list_requests, asked).requests
     invocation.emit_rows([to_builtins(each) for each in found], _COLUMNS)
-
-
-def _moment(at_ms: int | None) -> datetime | None:
-    return None if at_ms is None else datetime.fromtimestamp(at_ms / 1000, UTC)

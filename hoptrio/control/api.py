@@ -21,6 +21,8 @@ from hoptrio.control.operations import OPERATIONS
 from hoptrio.errors import BadRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,9 +34,12 @@ __all__ = ["api_routes"]
 
 def api_routes() -> list[BaseRoute]:
     """The API, its description and its reference page; and the metrics."""
+    places: dict[str, dict[str, Operation[Any, Any]]] = {}
+    for each in OPERATIONS:
+        places.setdefault(each.path.removeprefix("/api"), {})[each.method] = each
+    # One route for a path, whatever it takes, so that a refused method is told all of them.
     served: list[BaseRoute] = [
-        Route(each.path.removeprefix("/api"), partial(_serve, each), methods=[each.method], name=each.name)
-        for each in OPERATIONS
+        Route(path, partial(_serve, there), methods=list(there)) for path, there in places.items()
     ]
     served += [Route("/openapi.json", _description), Route("/", _reference)]
     return [
@@ -55,7 +60,8 @@ class _AsSent:
         await self._app({**scope, "path": raw.decode("ascii", "replace")}, receive, send)
 
 
-async def _serve(operation: Operation[Any, Any], request: Request) -> Response:
+async def _serve(there: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
+    operation = there["GET" if request.method == "HEAD" else request.method]
     asked = _asked(operation, request, await request.body() if operation.changes else b"")
     return json_answer(await operation.run(request.app.state.office, asked), operation.status)
 
@@ -66,7 +72,7 @@ def _asked(operation: Operation[Any, Any], request: Request, body: bytes) -> Any
         in_path = {name: unquote(value, errors="strict") for name, value in request.path_params.items()}
         if operation.changes:
             return _from_body(operation, in_path, body)
-        return msgspec.convert({**_query(request), **in_path}, operation.takes, strict=False)
+        return _from_query(operation, in_path, _query(request))
     except UnicodeDecodeError:
         raise BadRequest("The path is not UTF-8.") from None
     except msgspec.ValidationError as error:
@@ -78,6 +84,14 @@ def _query(request: Request) -> dict[str, str]:
     if len(set(names)) < len(names):
         raise BadRequest("A parameter stands in the query twice.")
     return dict(request.query_params)
+
+
+def _from_query(operation: Operation[Any, Any], in_path: dict[str, str], query: dict[str, str]) -> Any:
+    asked = msgspec.convert({**query, **in_path}, operation.takes, strict=False)
+    if nulls := [name for name in query if getattr(asked, name) is None]:
+        # Leaving it out is how nothing is said; the word itself is a value, and not one of these.
+        raise BadRequest(f"{', '.join(nulls)} cannot be null.")
+    return asked
 
 
 def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: bytes) -> Any:

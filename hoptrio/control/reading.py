@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hoptrio.errors import BadRequest
@@ -10,7 +11,6 @@ from hoptrio.money import parse_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
 __all__ = ["amount", "checked", "milliseconds"]
 
@@ -23,9 +23,14 @@ def amount(text: str) -> int:
     return nanos
 
 
-def milliseconds(moment: datetime | None) -> int | None:
-    """A moment with an offset, in milliseconds since 1970."""
-    return None if moment is None else round(moment.timestamp() * 1000)
+def milliseconds(moment: str | None) -> int | None:
+    """A moment as RFC 3339 writes it, in milliseconds since 1970. Raises BadRequest for one that there is not."""
+    if moment is None:
+        return None
+    try:
+        return round(datetime.fromisoformat(moment).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"There is no {moment}.") from None
 
 
 @contextmanager

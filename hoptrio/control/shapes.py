@@ -7,7 +7,6 @@ What is absent in an answer is null. An unknown member of a request is refused.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -68,12 +67,24 @@ __all__ = [
 
 _AMOUNT = r"^[0-9]{1,15}(\.[0-9]{1,9})?$"
 Amount = Annotated[str, Meta(pattern=_AMOUNT, description="A decimal amount.", examples=["12.5"])]
+#: Not 0, however it is written.
+_SOME = r"^(?!-?0+(\.0+)?$)"
+SomeAmount = Annotated[
+    str, Meta(pattern=_SOME + _AMOUNT[1:], description="A decimal amount above 0.", examples=["12.5"])
+]
 SignedAmount = Annotated[
-    str, Meta(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,9})?$", description="A decimal amount.", examples=["-0.75"])
+    str, Meta(pattern=_SOME + "-?" + _AMOUNT[1:], description="A decimal amount other than 0.", examples=["-0.75"])
 ]
 Money = Annotated[str, Meta(description="A decimal amount in the ledger's currency.", examples=["0.128"])]
 Time = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds.", examples=["2026-11-30T10:00:00.000Z"])]
-When = Annotated[datetime, Meta(tz=True, description="RFC 3339 with an offset.")]
+When = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+        description="RFC 3339 with an offset.",
+        examples=["2026-11-30T10:00:00Z"],
+    ),
+]
 Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 Word = Annotated[str, Meta(min_length=1, max_length=limits.CONTROL_WORD_CHARS_MAX)]
 Why = Annotated[str, Meta(max_length=limits.CONTROL_WHY_CHARS_MAX, description="Kept with the change.")]
@@ -158,7 +169,7 @@ class AccountDeposit(_Taken, frozen=True, kw_only=True):
     """A payment into an account."""
 
     account: Name
-    amount: Amount
+    amount: SomeAmount
     why: Why = ""
     ref: Ref | None = None
 

@@ -224,6 +224,11 @@ async def test_contracts_and_models_are_told_as_configured(api):
         ("GET", "/accounts?limit=many", None),
         ("GET", "/accounts?limit=1&limit=2", None),
         ("GET", "/accounts?nothing=1", None),
+        ("GET", "/requests?since=null", None),
+        ("GET", "/requests?since=0.5", None),
+        ("GET", "/requests?since=2026-02-30T00:00:00Z", None),
+        ("GET", "/requests?since=2026-02-01T00:00:00", None),
+        ("GET", "/entries?before=null", None),
         ("GET", "/requests?before=x", None),
         ("GET", "/requests?state=paid", None),
         ("GET", "/accounts/%ff", None),
@@ -270,3 +275,19 @@ async def test_every_operation_is_described_and_on_the_reference_page(api):
     assert all(f"{each.method} {each.path}" in page for each in OPERATIONS)
     # It works without any other host.
     assert "://" not in page.replace("http://127.0.0.1", "")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+async def test_no_operation_is_a_strangers(control, operation):
+    async with control.client() as stranger:
+        answer = await stranger.request(operation.method, operation.path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+
+
+async def test_a_method_that_a_path_does_not_take_is_told_all_that_it_does(api):
+    answer = await api.client.delete("/api/accounts")
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+
+
+async def test_a_model_may_be_named_null(api):
+    assert await api.get("/requests", model="null") == {"requests": [], "next": None}
