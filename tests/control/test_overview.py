@@ -56,12 +56,13 @@ def test_a_quantile_is_the_upper_bound_of_its_bucket():
 
 
 def test_holds_are_told_by_age_and_one_beyond_the_deadline_is_bad():
-    bars = ages([0, 995_000, 999_000, 950_000], 1_000_000)
-    assert [(bar.number, bar.percent, bar.bad) for bar in bars] == [
-        (2, 100.0, False),
-        (1, 50.0, False),
-        (0, 0.0, False),
-        (1, 50.0, True),
+    bars = ages({"10": 2, "60": 1, "600": 0, "900": 1, "older": 0})
+    assert [(bar.name, bar.number, bar.percent, bar.bad) for bar in bars] == [
+        ("up to 10 s", 2, 100.0, False),
+        ("up to 1 min", 1, 50.0, False),
+        ("up to 10 min", 0, 0.0, False),
+        ("up to 15 min", 1, 50.0, True),
+        ("over 15 min", 0, 0.0, True),
     ]
 
 

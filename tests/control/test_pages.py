@@ -172,11 +172,12 @@ async def test_what_is_not_there_cannot_be_changed(person, path):
 
 
 async def test_requests_are_found_by_every_field(control, person):
+    account = await control.office.ledger.create_account("acme")
     await noted(
         control,
         refused_request(1, model="one", client_request_id="mine"),
         refused_request(2, channel="c", state="released", reason="stalled"),
-        refused_request(3, key_id="key_2", account_id="acct_2"),
+        refused_request(3, key_id="key_2", account_id=account.id),
     )
 
     async def found(**query):
@@ -192,7 +193,7 @@ async def test_requests_are_found_by_every_field(control, person):
     assert await found(outcome="released") == ["req_0002"]
     assert await found(outcome="stalled") == ["req_0002"]
     assert await found(key="key_2") == ["req_0003"]
-    assert await found(account="acct_2") == ["req_0003"]
+    assert await found(account="acme") == await found(account=account.id) == ["req_0003"]
     assert await found(since="2026-11-30T01:00") == []
     assert await found(until="2026-11-30T01:00") == ["req_0003", "req_0002", "req_0001"]
 
@@ -208,7 +209,9 @@ async def test_requests_are_read_page_by_page(control, person):
     assert seen == [f"req_{number:04}" for number in reversed(range(120))]
 
 
-@pytest.mark.parametrize("query", ["since=yesterday", "until=2026-13-01", "before=x", "before=99999999999999999999,x"])
+@pytest.mark.parametrize(
+    "query", ["since=yesterday", "until=2026-13-01", "before=x", "before=99999999999999999999,x", "account=nobody"]
+)
 async def test_a_search_that_cannot_be_read_is_said_to_be_wrong(person, query):
     answer = await person.client.get(f"/requests?{query}")
     assert (answer.status_code, 'role="alert"' in answer.text) == (422, True)
@@ -229,6 +232,25 @@ async def test_entries_are_read_page_by_page_and_by_account(control, person):
 @pytest.mark.parametrize("before", ["x", "0", "-1", "9" * 30])
 async def test_a_page_of_entries_that_is_none_is_refused(person, before):
     assert (await person.client.get(f"/ledger?before={before}")).status_code == 400
+
+
+async def test_entries_of_nobody_are_said_to_be_none(person):
+    answer = await person.client.get("/ledger?account=nobody")
+    assert (answer.status_code, "there is no account nobody" in answer.text) == (422, True)
+
+
+async def test_accounts_are_found_by_name_and_read_page_by_page(control, person):
+    for number in range(150):
+        await control.office.ledger.create_account(f"customer {number:03}")
+    await control.office.ledger.create_account("acme & co")
+    seen, path = [], "/accounts?name=Customer"
+    while path:
+        text = (await person.client.get(path)).text
+        seen += re.findall(r'<a href="/accounts/acct_[^"]+">([^<]+)<', text)
+        further = re.search(r'href="([^"]+)" rel="next"', text)
+        path = further and further[1].replace("&amp;", "&")
+    assert seen == [f"customer {number:03}" for number in range(150)]
+    assert "acme &amp; co" in (await person.client.get("/accounts?name=%26")).text
 
 
 async def test_the_audit_shows_the_rows_that_break_an_invariant(control, person):

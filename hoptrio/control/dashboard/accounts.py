@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES"]
 
+PAGE_ROWS = 100
 ENTRIES_SHOWN = 20
 
 
@@ -122,13 +123,22 @@ async def _changed(request: Request, change: Callable[[Account], Awaitable[None]
 
 
 async def _all(request: Request, *, problem: str = "", given: Mapping[str, str] | None = None) -> Response:
-    ledger = _office(request).ledger
+    """Those whose name contains what was asked for, a page of them behind the name `after`."""
+    asked, after = text(request.query_params, "name"), request.query_params.get("after", "")
+    found = [
+        account
+        for account in await _office(request).ledger.accounts()
+        if asked.casefold() in account.name.casefold() and account.name > after
+    ]
+    further = urlencode({"name": asked, "after": found[PAGE_ROWS - 1].name}) if len(found) > PAGE_ROWS else ""
     return page(
         request,
         "accounts.html",
         status=422 if problem else 200,
-        accounts=await ledger.accounts(),
-        keys=Counter(key.account.id for key in await ledger.keys() if not key.revoked),
+        accounts=found[:PAGE_ROWS],
+        asked=asked,
+        first="/accounts" if after else "",
+        further=f"/accounts?{further}" if further else "",
         currency=_office(request).currency,
         problem=problem,
         given={name: text(given, name) for name in ("name", "deposit")},
@@ -149,7 +159,7 @@ async def _one(
         keys=sorted(await office.ledger.keys(account.id), key=lambda key: key.revoked),
         entries=await office.ledger.last_entries(account.id, limit=ENTRIES_SHOWN),
         # All entries are this account's.
-        accounts={},
+        accounts=None,
         contracts=sorted(office.config.contracts),
         currency=office.currency,
         now_ms=office.ledger.now_ms(),

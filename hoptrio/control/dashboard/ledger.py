@@ -10,6 +10,8 @@ from starlette.routing import Route
 
 from hoptrio import errors
 from hoptrio.control.answers import page
+from hoptrio.control.dashboard.forms import text
+from hoptrio.control.dashboard.names import account_id_of, names_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -17,10 +19,12 @@ if TYPE_CHECKING:
 
     from hoptrio.control.office import Office
     from hoptrio.ledger.audit import AuditReport
+    from hoptrio.ledger.model import Entry
 
 __all__ = ["ROUTES"]
 
 PAGE_ROWS = 50
+HOLDS_SHOWN = 20
 
 
 async def show(request: Request) -> Response:
@@ -38,20 +42,30 @@ async def audit(request: Request) -> Response:
 
 async def _page(request: Request, *, report: AuditReport | None, took_s: float) -> Response:
     office: Office = request.app.state.office
-    account_id = request.query_params.get("account", "")
+    account = text(request.query_params, "account")
     before = _before(request.query_params.get("before", ""))
-    entries = await office.ledger.last_entries(account_id or None, before_seq=before, limit=PAGE_ROWS + 1)
+    problem = ""
+    entries: list[Entry] = []
+    try:
+        account_id = await account_id_of(office, account)
+        entries = await office.ledger.last_entries(account_id, before_seq=before, limit=PAGE_ROWS + 1)
+    except ValueError as error:
+        problem = str(error)
     holds = sorted(await office.ledger.open_holds(), key=lambda hold: hold.created_at_ms)
     shown = entries[:PAGE_ROWS]
+    named = [*(entry.account_id for entry in shown), *(hold.account_id for hold in holds[:HOLDS_SHOWN])]
     return page(
         request,
         "ledger.html",
-        accounts={account.id: account.name for account in await office.ledger.accounts()},
-        asked_account=account_id,
+        status=422 if problem else 200,
+        problem=problem,
+        accounts=await names_of(request, named),
+        asked_account=account,
         entries=shown,
-        newest=_link(account=account_id) if before is not None else "",
-        older=_link(account=account_id, before=shown[-1].seq) if len(entries) > PAGE_ROWS else "",
-        holds=holds,
+        newest=_link(account=account) if before is not None else "",
+        older=_link(account=account, before=shown[-1].seq) if len(entries) > PAGE_ROWS else "",
+        holds=holds[:HOLDS_SHOWN],
+        open_holds=len(holds),
         held_nanos=sum(hold.amount_nanos for hold in holds),
         currency=office.currency,
         now_ms=office.ledger.now_ms(),

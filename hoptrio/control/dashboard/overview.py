@@ -15,13 +15,15 @@ from starlette.routing import Route
 from hoptrio import errors, limits
 from hoptrio.control.answers import page
 from hoptrio.control.dashboard.live import follow
+from hoptrio.control.dashboard.names import names_of
 from hoptrio.control.dashboard.plot import Plot, plot
 from hoptrio.control.dashboard.words import UNKNOWN, amount, count, failure_words, span
+from hoptrio.control.operations.now import holds_by_age
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.telemetry.tally import FIRST_EVENT_S, LEDGER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -34,8 +36,8 @@ __all__ = ["ROUTES", "ages", "figures", "plots", "quantile"]
 
 REQUESTS_SHOWN = 8
 KINDS_SHOWN = 8
-#: Upper bounds of the ages of holds, in seconds, and their names. The contract's deadline is 600 s.
-_AGES = ((10, "under 10 s"), (60, "10 s to 1 min"), (600, "1 to 10 min"), (float("inf"), "over 10 min"))
+#: A hold that is older than this, in seconds, belongs to no stream: `HOLD_AGES_S` says why.
+_STUCK_S = 600
 
 
 class Figure(NamedTuple):
@@ -197,36 +199,27 @@ async def _books(request: Request) -> _Books:
     known: _Books | None = getattr(state, "books", None)
     if known is not None and trio.current_time() < known.at_s + limits.LIVE_LEDGER_S:
         return known
-    ledger = state.office.ledger
+    office: Office = state.office
     try:
-        accounts = await ledger.accounts()
-        since_ms = await ledger.open_since_ms()
-        latest = await ledger.requests(RequestFilter(limit=REQUESTS_SHOWN))
+        holds, held_nanos = await holds_by_age(office), await office.ledger.held_nanos()
+        latest = await office.ledger.requests(RequestFilter(limit=REQUESTS_SHOWN))
+        names = await names_of(request, (record.account_id for record in latest))
     except errors.LedgerUnavailable:
         if known is None:
             raise
         return known
-    state.books = _Books(
-        trio.current_time(),
-        sum(account.held_nanos for account in accounts),
-        ages(since_ms, ledger.now_ms()),
-        latest,
-        {account.id: account.name for account in accounts},
-    )
+    state.books = _Books(trio.current_time(), held_nanos, ages(holds), latest, names)
     return state.books  # type: ignore[no-any-return]
 
 
-def ages(since_ms: Sequence[int], now_ms: int) -> list[Bar]:
-    """How many holds are how old; a hold that outlived the deadline is a bad sign."""
-    counts = [0] * len(_AGES)
-    for each in since_ms:
-        age_s = (now_ms - each) / 1000
-        counts[next(i for i, (bound, _) in enumerate(_AGES) if age_s < bound)] += 1
-    most = max(1, *counts)
-    return [
-        Bar(name, number, 100 * number / most, bad=bound == float("inf") and number > 0)
-        for (bound, name), number in zip(_AGES, counts, strict=True)
-    ]
+def ages(holds: Mapping[str, int]) -> list[Bar]:
+    """How many holds are how old, by the names of `holds_by_age`."""
+    most, bars, before = max(1, *holds.values()), list[Bar](), 0
+    for name, number in holds.items():
+        words = f"over {span(before)}" if name == "older" else f"up to {span(int(name))}"
+        bars.append(Bar(words, number, 100 * number / most, bad=before >= _STUCK_S))
+        before = before if name == "older" else int(name)
+    return bars
 
 
 def _by_code(told: Snapshot) -> dict[str, int]:

@@ -14,6 +14,7 @@ from hoptrio.contract import Reason
 from hoptrio.control.answers import page
 from hoptrio.control.dashboard.forms import at_ms, text
 from hoptrio.control.dashboard.live import follow
+from hoptrio.control.dashboard.names import account_id_of, names_of
 from hoptrio.control.dashboard.timeline import draw
 from hoptrio.control.dashboard.words import failure_words
 from hoptrio.ledger.model import RequestFilter
@@ -60,7 +61,7 @@ async def search(request: Request) -> Response:
         records=shown,
         older=older,
         newest=_link(asked) if before else "",
-        accounts={account.id: account.name for account in await office.ledger.accounts()},
+        accounts=await names_of(request, (record.account_id for record in shown)),
         channels=sorted(office.config.catalogue.channels),
         models=sorted(office.config.catalogue.models),
         outcomes=_OUTCOMES,
@@ -68,7 +69,7 @@ async def search(request: Request) -> Response:
 
 
 async def _find(office: Office, asked: Mapping[str, str], before: str) -> list[RequestRecord]:
-    """One more than a page has, if there are so many. Raises ValueError for a time that is none."""
+    """One more than a page has, if there are so many. Raises ValueError for what cannot be read."""
     if asked["id"]:
         record = await office.ledger.request(asked["id"])
         if record is not None:
@@ -76,7 +77,7 @@ async def _find(office: Office, asked: Mapping[str, str], before: str) -> list[R
     outcome = asked["outcome"]
     where = RequestFilter(
         client_request_id=asked["id"] or None,
-        account_id=asked["account"] or None,
+        account_id=await account_id_of(office, asked["account"]),
         key_id=asked["key"] or None,
         model=asked["model"] or None,
         channel=asked["channel"] or None,

@@ -4,27 +4,44 @@
 const part = document.getElementById("live");
 const state = document.getElementById("live-state");
 
-if (part?.dataset.live) follow(part.dataset.live);
+let source = null;
+let over = false;
+
+if (part?.dataset.live) {
+  watch();
+  // A browser gives a host few connections, so a page that nobody sees holds none.
+  document.addEventListener("visibilitychange", watch);
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", watch);
+}
+
+function watch() {
+  if (document.hidden) leave();
+  else if (source === null && !over) follow(part.dataset.live);
+}
+
+function leave() {
+  source?.close();
+  source = null;
+}
 
 function follow(url) {
-  const source = new EventSource(url);
+  source = new EventSource(url);
   source.addEventListener("open", () => say("on", "live"));
   source.addEventListener("message", ({ data }) => {
     const next = document.createElement("template");
     next.innerHTML = data;
     morph(part, next.content);
   });
-  source.addEventListener("error", () => {
-    const over = source.readyState === EventSource.CLOSED;
-    say("off", over ? "no longer live; reload the page" : "connection lost; trying again");
+  source.addEventListener("error", ({ target }) => {
+    const closed = target.readyState === EventSource.CLOSED;
+    say("off", closed ? "no longer live; reload the page" : "connection lost; trying again");
   });
   source.addEventListener("over", () => {
-    source.close();
+    over = true;
+    leave();
     say("", "settled; this is final");
   });
-  // A page that is left, or kept for the way back, holds no connection.
-  addEventListener("pagehide", () => source.close());
-  addEventListener("pageshow", ({ persisted }) => persisted && location.reload());
 }
 
 function say(value, words) {
