@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import trio
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from hoptrio.config import load
 from hoptrio.ledger.ledger import open_ledger
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HOPTRIO_SCREENSHOTS") or ROOT / "build" / "screenshots")
-WAIT_MS = 10_000
+#: A page on a busy machine takes its time; what is there sooner is seen sooner.
+WAIT_MS = 15_000
+expect.set_options(timeout=WAIT_MS)
 TOKEN = "a-control-token"
 #: By contract; "" is the server's.
 KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "hopbase": "sk-web-hopbase", "lively": "sk-web-lively"}

@@ -28,7 +28,7 @@ def test_a_wrong_token_does_not_open_and_the_right_one_leads_back(stranger):
 def test_an_account_a_deposit_and_a_key_that_works_until_it_is_revoked(operator):
     page = operator.open("/accounts")
     name = "<script>alert(1)</script> & co"
-    page.get_by_label("Name").fill(name)
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("First deposit").fill("1.5")
     page.get_by_role("button", name="Create account").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
@@ -61,11 +61,11 @@ def test_an_account_a_deposit_and_a_key_that_works_until_it_is_revoked(operator)
 def test_a_form_that_cannot_be_read_says_what_is_wrong_and_changes_nothing(operator):
     operator.expected.append("status of 422")
     page = operator.open("/accounts")
-    page.get_by_label("Name").fill("nobody")
+    page.get_by_label("Name", exact=True).fill("nobody")
     page.get_by_label("First deposit").fill("1e3")
     page.get_by_role("button", name="Create account").click()
     expect(page.get_by_role("alert")).to_contain_text("'1e3' is not a decimal amount")
-    assert page.get_by_label("Name").input_value() == "nobody"
+    assert page.get_by_label("Name", exact=True).input_value() == "nobody"
     expect(page.get_by_role("link", name="nobody")).to_have_count(0)
 
 
