@@ -315,3 +315,19 @@ async def test_a_page_of_a_request_that_is_over_says_that_it_is(control, person,
     events = await parts(await person.client.get("/requests/req_0001/live"))
     assert [name for name, _ in events] == ["message", "over"]
     assert 'data-live="' not in (await person.client.get("/requests/req_0001")).text
+
+
+async def test_what_is_the_same_for_everybody_is_rendered_once_for_all_who_look_on(control, person, autojump_clock):
+    asked = []
+    total = control.office.figures.total
+
+    def counted():
+        asked.append(trio.current_time())
+        return total()
+
+    control.office.figures.total = counted
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(person.client.get, "/overview/live")
+    turns = limits.LIVE_S / limits.LIVE_EVERY_S
+    assert turns <= len(asked) <= turns + 25

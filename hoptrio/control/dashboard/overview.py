@@ -87,7 +87,7 @@ async def live(request: Request) -> Response:
     async def values() -> dict[str, Any]:
         return await _values(request)
 
-    return await follow(request, "overview_now.html", values)
+    return await follow(request, "overview_now.html", values, shared=True)
 
 
 async def _values(request: Request) -> dict[str, Any]:

@@ -115,7 +115,7 @@ async def show(request: Request) -> Response:
 
 async def live(request: Request) -> Response:
     """The same as it changes, until it is settled."""
-    return await follow(request, "request_now.html", partial(_values, request))
+    return await follow(request, "request_now.html", partial(_values, request), shared=True)
 
 
 async def _values(request: Request) -> dict[str, Any]:
