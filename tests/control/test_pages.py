@@ -114,6 +114,16 @@ async def test_a_deposit_that_is_none_changes_nothing(control, person, amount):
     assert (await control.office.ledger.account("acme")).balance_nanos == 0
 
 
+async def test_a_deposit_button_that_is_pressed_twice_pays_once(control, person):
+    account = await control.office.ledger.create_account("acme")
+    text = (await person.client.get(f"/accounts/{account.id}")).text
+    ref = re.search(r'name="ref" value="([^"]+)"', text)[1]
+    for _ in range(2):
+        await post(person, f"/accounts/{account.id}/deposit", amount="5", ref=ref)
+    assert (await control.office.ledger.account("acme")).balance_nanos == 5 * NANOS
+    assert ref not in (await person.client.get(f"/accounts/{account.id}")).text
+
+
 async def test_a_keys_secret_is_on_one_page_once(control, person):
     account = await control.office.ledger.create_account("acme")
     answer = await post(
@@ -276,6 +286,16 @@ async def test_a_channel_is_paused_and_resumed(control, person):
     assert f"/channels/{name}/resume" in text
     await post(person, f"/channels/{name}/resume")
     assert "maintenance" not in (await person.client.get("/channels")).text
+
+
+async def test_a_note_that_is_a_book_is_refused(control, person):
+    account = await control.office.ledger.create_account("acme")
+    book = "x" * (limits.CONTROL_WHY_CHARS_MAX + 1)
+    assert (await post(person, f"/accounts/{account.id}/deposit", amount="1", why=book)).status_code == 422
+    assert (await post(person, f"/accounts/{account.id}/disable", why=book)).status_code == 422
+    name = next(iter(control.office.config.catalogue.channels))
+    assert (await post(person, f"/channels/{name}/pause", why=book)).status_code == 400
+    assert await control.office.ledger.account("acme") == account
 
 
 async def parts(answer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -10,7 +11,7 @@ from starlette.routing import Route
 
 from hoptrio import errors
 from hoptrio.control.answers import page
-from hoptrio.control.dashboard.forms import at_ms, count, names, text
+from hoptrio.control.dashboard.forms import at_ms, count, names, note, text
 from hoptrio.money import parse_nanos
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ async def deposit(request: Request) -> Response:
     form = request.state.form
 
     async def change(account: Account) -> None:
-        await _office(request).ledger.deposit(account.id, parse_nanos(text(form, "amount")), text(form, "why"))
+        # A button that was pressed twice pays once: the form has the deposit's own id.
+        ref = note(form, "ref") or None
+        amount_nanos, why = parse_nanos(text(form, "amount")), note(form, "why")
+        await _office(request).ledger.deposit(account.id, amount_nanos, why, ref=ref)
 
     return await _changed(request, change)
 
@@ -70,7 +74,7 @@ async def enable(request: Request) -> Response:
 
 async def _set_disabled(request: Request, *, disabled: bool) -> Response:
     async def change(account: Account) -> None:
-        why = text(request.state.form, "why")
+        why = note(request.state.form, "why")
         await _office(request).ledger.disable(account.id, disabled=disabled, why=why)
 
     return await _changed(request, change)
@@ -167,6 +171,7 @@ async def _one(
         secret=secret,
         secret_of=secret_of,
         form_open=form_open,
+        ref=secrets.token_hex(16),
     )
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from hoptrio import errors
 from hoptrio.control import shapes
 from hoptrio.control.answers import page
-from hoptrio.control.dashboard.forms import text
+from hoptrio.control.dashboard.forms import note
 from hoptrio.control.dashboard.live import follow
 from hoptrio.control.operations.channels import certify, list_channels, pause_channel, resume_channel
 
@@ -50,7 +51,11 @@ def _addresses(channel: shapes.Channel) -> list[tuple[str, str]]:
 
 async def pause(request: Request) -> Response:
     """No new streams for the channel."""
-    asked = shapes.ChannelPause(channel=request.path_params["name"], why=text(request.state.form, "why"))
+    try:
+        why = note(request.state.form, "why")
+    except ValueError as error:
+        raise errors.BadRequest(str(error)) from None
+    asked = shapes.ChannelPause(channel=request.path_params["name"], why=why)
     await pause_channel.run(_office(request), asked)
     return RedirectResponse("/channels", status_code=303)
 

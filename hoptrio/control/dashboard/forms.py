@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hoptrio import limits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["at_ms", "count", "names", "text"]
+__all__ = ["at_ms", "count", "names", "note", "text"]
 
 #: The largest whole number that a limit may be.
 _COUNT_MAX = 2**31 - 1
@@ -17,6 +19,14 @@ _COUNT_MAX = 2**31 - 1
 def text(form: Mapping[str, str] | None, name: str) -> str:
     """A field without the white space around it, "" if it is not there."""
     return "" if form is None else form.get(name, "").strip()
+
+
+def note(form: Mapping[str, str], name: str) -> str:
+    """Words that are kept with a change."""
+    given = text(form, name)
+    if len(given) > limits.CONTROL_WHY_CHARS_MAX:
+        raise ValueError(f"a note has at most {limits.CONTROL_WHY_CHARS_MAX} characters")
+    return given
 
 
 def count(form: Mapping[str, str], name: str, words: str) -> int | None:
