@@ -10,7 +10,8 @@ MORPH = """async () => {
     const keys = [..."abcdefgh"].filter(() => random(2)).sort(() => random(3) - 1);
     const row = (key) => `<tr data-key="${key}"><td class="${"xyz"[random(3)]}">${random(9)}</td></tr>`;
     const tail = random(2) ? `<tr><td>unkeyed ${random(9)}</td></tr>` : "";
-    return `<h2>${random(3)}</h2><table><tbody>${keys.map(row).join("")}${tail}</tbody></table>${random(2) ? "text" : ""}`;
+    const rest = random(2) ? "text" : "";
+    return `<h2>${random(3)}</h2><table><tbody>${keys.map(row).join("")}${tail}</tbody></table>${rest}`;
   };
   const node = document.createElement("div");
   for (let turn = 0; turn < 300; turn += 1) {

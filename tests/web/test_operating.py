@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import httpx
 from playwright.sync_api import expect
 
 from tests.web.conftest import KEYS, TOKEN
@@ -102,6 +103,10 @@ def test_a_stream_appears_among_the_live_ones_of_all_workers_and_goes_when_it_is
         row = watching.get_by_role("row").filter(has_text=link.inner_text())
         expect(row).to_contain_text("answering")
         expect(row).to_contain_text("acme")
+        # Whichever worker is asked: each new connection is accepted by one or the other.
+        with httpx.Client(base_url=operator.site.control, headers={"authorization": f"Bearer {TOKEN}"}) as program:
+            for _ in range(8):
+                assert link.inner_text() in program.get("/streams", headers={"connection": "close"}).text
         watching.goto(f"{operator.site.control}/")
         figure = watching.locator(".figures > div").filter(has_text="Streams open")
         expect(figure).to_contain_text(re.compile(r"Streams open[1-9]"))
