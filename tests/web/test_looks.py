@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.web.conftest import KEY, SCREENSHOTS, visiting
@@ -28,30 +27,29 @@ PAGES = {
 
 
 def keep(visitor, name, *, whole=True):
-    """Take the picture, of the whole page or of what is seen of it first, and look at what a program can see."""
+    """Take the pictures, of the whole page or of what is seen of it first, and look at what a program can see."""
     page = visitor.page
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=whole)
-    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide == 0, f"{name}: {wide} px are cut off"
-    assert page.evaluate(CONTRAST) == [], name
     assert page.evaluate(NAMELESS) == [], name
+    for shape, size in SHAPES.items():
+        page.set_viewport_size(size)
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide == 0, f"{name}, {shape}: {wide} px are cut off"
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.screenshot(path=SCREENSHOTS / f"{name}-{shape}-{scheme}.png", full_page=whole)
+            assert page.evaluate(CONTRAST) == [], f"{name}, {shape}, {scheme}"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("shape", list(SHAPES))
-def test_every_page(browser, site, cookies, shape, scheme):
-    def named(name):
-        return f"{name}-{shape}-{scheme}"
-
-    with visiting(browser, site, viewport=SHAPES[shape], color_scheme=scheme, storage_state=cookies) as visitor:
+def test_every_page(browser, site, cookies):
+    with visiting(browser, site, storage_state=cookies) as visitor:
         page = visitor.page
         visitor.open("/playground")
         page.get_by_label("API key").fill(KEY)
         state(ask(visitor, "What is a gateway?\nsim: events=12 reasoning=3 pace=0"), "complete")
         running = ask(visitor, "And a long answer?\nsim: events=400 pace=50ms")
         expect(running.locator(".said")).to_contain_text("You said")
-        keep(visitor, named("playground"))
+        keep(visitor, "playground")
         link = page.locator(".turn.answer").first.get_by_role("link").get_attribute("href")
         with page.context.new_page() as other:
             reading = type(visitor)(other, site)
@@ -60,24 +58,22 @@ def test_every_page(browser, site, cookies, shape, scheme):
                 if path in ("/", "/streams"):
                     expect(other.locator("#live-state")).to_have_text("live")
                 # The reference is as long as the API is wide.
-                keep(reading, named(name), whole=name != "api")
+                keep(reading, name, whole=name != "api")
             reading.open(link)
-            keep(reading, named("request"))
+            keep(reading, "request")
             reading.open("/accounts")
             other.get_by_role("link", name="acme").click()
             other.get_by_text("New key", exact=True).click()
-            keep(reading, named("account"))
+            keep(reading, "account")
             reading.open("/ledger")
             other.get_by_role("button", name="Run the audit").click()
-            keep(reading, named("audit"))
+            keep(reading, "audit")
         page.get_by_role("button", name="Stop").click()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_login(browser, site, scheme):
-    with visiting(browser, site, viewport=SHAPES["phone"], color_scheme=scheme) as visitor:
-        visitor.open("/login")
-        keep(visitor, f"login-phone-{scheme}")
+def test_the_login(stranger):
+    stranger.open("/login")
+    keep(stranger, "login")
 
 
 def test_every_page_can_be_read_without_scripts(browser, site, cookies):
