@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills api clean
+.PHONY: help demo test check format bench world chaos matrix kills api clients fuzz binary clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -15,7 +15,10 @@ help:
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
 	@echo "make api     the control plane's API against what is made up of its own description (API_ARGS=... are passed on)"
+	@echo "make clients agents finish a turn with a tool call on channels of every protocol; 1.5 GB of packages (CLIENTS_ARGS=...)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
 	@scripts/setup demo
@@ -56,6 +59,16 @@ matrix:
 	@scripts/setup test
 	$(BIN)/python -m tests.matrix
 
+fuzz:
+	@scripts/setup test
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
+
+binary:
+	@scripts/binary
+	@scripts/setup test
+	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
+
 kills:
 	@scripts/setup test
 	$(BIN)/python -m tests.chaos --streams 0 --kills 200 --postgres $(KILLS_ARGS)
@@ -64,5 +77,9 @@ api:
 	@scripts/setup test
 	HOPTRIO_API_EXAMPLES=200 $(BIN)/python -m pytest -q tests/control/test_description.py $(API_ARGS)
 
+clients:
+	@scripts/setup test
+	$(BIN)/python -m tests.clients $(CLIENTS_ARGS)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build tests/sdk/node/node_modules tests/clients/node/node_modules tests/clients/.venv

@@ -83,6 +83,16 @@ MEASURE_S = 5.0
 #: and keep-alives: one each 10 s fills the deadline.
 GAP_SHOWN_S = 5.0
 TIMELINE_EVENTS_MAX = 100
+#: A count of tokens before a request: the provider's answer, or a thread for our own.
+COUNT_S = 30.0
+#: Threads that count at a time: each is at it for 0.8 s at most, with the GIL released.
+COUNTERS_MAX = 2
+#: A channel that has no call for counting is asked again after this.
+COUNT_ABSENT_S = 600.0
+#: An estimate of what no tokenizer reads: a picture of a megapixel has 1,600 tokens at Anthropic, 765 to 1,100 at
+#: OpenAI, 258 a tile at Google; a page of a document as many. And what a chat template adds to a message.
+ATTACHMENT_TOKENS = 1_600
+TURN_TOKENS = 4
 #: The contract's deadline, from the first dispatch.
 DEADLINE_S = 600.0
 #: No model progress for this long is a stall, unless the model says otherwise; seed 1: "about 90-150 s".
@@ -309,6 +319,8 @@ FIGURES_ASK_S = 2.0
 FIGURES_BYTES_MAX = 512 * KIB
 #: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
 FIGURES_GROUPS_MAX = 600
+#: What waits for a collector is exported for so long when the process ends.
+OTEL_FLUSH_S = 3.0
 #: The history that is drawn: intervals, and how many.
 FIGURES_SAMPLE_S = 5
 FIGURES_SAMPLES = 120

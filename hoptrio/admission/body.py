@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hoptrio.admission.quote import output_limit
+from hoptrio.protocols.chat.request import limited_in
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
 
@@ -20,8 +21,13 @@ def asks_usage(call: Call, channel: Channel) -> bool:
     return channel.include_usage == "ask" and call.protocol is Protocol.CHAT and call.stream
 
 
-def body_for(call: Call, model: Model, channel: Channel, *, name: str, drop_tools: frozenset[str]) -> bytes:
-    """The request's body; `name` is the provider's own of the model, `drop_tools` are hosted tools to leave out."""
+def body_for(
+    call: Call, model: Model, channel: Channel, *, name: str, drop_tools: frozenset[str], converted: bool = False
+) -> bytes:
+    """The request's body; `name` is the provider's own of the model, `drop_tools` are hosted tools to leave out. A
+    converted Chat request has its output limit in the channel's spelling; a client's own stays where it put it."""
+    if converted and call.protocol is Protocol.CHAT:
+        call = limited_in(call, channel.max_tokens_field)
     return RULES[call.protocol].encode(
         call,
         model=name,

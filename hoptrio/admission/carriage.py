@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hoptrio.errors import BadRequest
 from hoptrio.protocols.convert import Prepared, prepare
+from hoptrio.protocols.events import Operation
 
 if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Model
@@ -55,6 +56,8 @@ class Carriage:
     def _convert(self, protocol: Protocol) -> Prepared | BadRequest:
         if protocol is self._call.protocol:
             return Prepared(self._call, {})
+        if self._call.operation != Operation.GENERATE:
+            return BadRequest(f"No channel of this model serves {self._call.operation}.", param="model")
         try:
             return prepare(
                 self._call, protocol, drop_tools=self._dropped_tools, output_max=self._model.max_output_tokens

@@ -45,6 +45,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     max_streams: int = 500
     include_usage: Literal["ask", "never"] = "ask"
     unknown_fields: Literal["pass", "drop"] = "pass"
+    #: Chat: where a converted request's output limit stands.
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
     #: None = the protocol's own way.

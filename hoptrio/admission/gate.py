@@ -11,6 +11,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from hoptrio import errors
 from hoptrio.admission.body import asks_usage, body_for
 from hoptrio.admission.carriage import Carriage
@@ -18,7 +20,7 @@ from hoptrio.admission.quote import dearest, quote, refuse_unpriced
 from hoptrio.admission.routing import Want, Why, refusal
 from hoptrio.protocols import convert
 from hoptrio.protocols.convert import NEAREST
-from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.events import Operation, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
 
-__all__ = ["Admitted", "Candidate", "admit"]
+__all__ = ["Admitted", "Candidate", "admit", "known"]
 
 
 class Candidate(NamedTuple):
@@ -53,6 +55,8 @@ class Admitted(NamedTuple):
     """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
     (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
 
+    #: With what its model's prices say of it.
+    call: Call
     model: Model
     candidates: tuple[Candidate, ...]
     quote: Quote
@@ -71,17 +75,9 @@ def admit(
 
     `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
     """
-    if call.protocol not in contract.protocols:
-        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
-    model = catalogue.models.get(call.model)
-    if model is None:
-        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
-    if model.max_output_tokens is None:
-        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    pinned = _pinned(call, key, owners)
-    if key.models and call.model not in key.models:
-        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
     _check_contract(call, contract)
+    call = replace(call, by_image=call.operation == Operation.IMAGES and model.prices.image is not None)
     carriage = Carriage(call, model, refuse_unpriced(call, model))
     want = Want(
         model=call.model,
@@ -104,6 +100,37 @@ def admit(
         if route.last_resort or router.breakers.claim(chosen[0].name, call.model):
             return admitted
         # A stream of another process has begun to try that channel in between, so the next round leaves it out.
+
+
+def known(
+    call: Call,
+    key: ApiKey,
+    contract: Contract,
+    *,
+    catalogue: Catalogue,
+    owners: Mapping[str, tuple[str, str | None]],
+) -> tuple[Model, str | None]:
+    """The model, and the one channel whose ids the call refers to. Raises the refusals that need no channel."""
+    if call.protocol not in contract.protocols:
+        raise errors.NotFound(f"The {call.protocol} protocol is not offered under the contract {contract.name}.")
+    model = catalogue.models.get(call.model)
+    if model is None:
+        raise errors.ModelNotFound(f"The model {call.model!r} does not exist here.", param="model")
+    _check_sold(call, model)
+    pinned = _pinned(call, key, owners)
+    if key.models and call.model not in key.models:
+        raise errors.KeyNotAllowed(f"This key may not use the model {call.model!r}.")
+    return model, pinned
+
+
+def _check_sold(call: Call, model: Model) -> None:
+    """What has no price is not made: tokens of an output, or images."""
+    if model.max_output_tokens is not None:
+        return
+    if call.operation == Operation.GENERATE:
+        raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
+    if call.operation == Operation.IMAGES and model.prices.image is None:
+        raise errors.BadRequest(f"The model {call.model!r} does not make images.", param="model")
 
 
 def _unsayable(route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:
@@ -139,13 +166,14 @@ def _check_contract(call: Call, contract: Contract) -> None:
 
 def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol]], carriage: Carriage) -> Admitted:
     """Each channel's own body; a call that goes to any of them is held for at the dearest."""
-    bodies: dict[tuple[Protocol, str, bool, bool], bytes] = {}
+    bodies: dict[tuple[Protocol, str, bool, bool, str], bytes] = {}
     largest: dict[Protocol, int] = {}
     candidates = []
     for channel, protocol in channels:
         said, names = carriage.prepared(protocol)
         ask_usage = asks_usage(said, channel)
-        told = (protocol, channel.models[call.model], ask_usage, channel.unknown_fields == "drop")
+        drops = channel.unknown_fields == "drop"
+        told = (protocol, channel.models[call.model], ask_usage, drops, channel.max_tokens_field)
         if told not in bodies:
             bodies[told] = _encoded(call, said, model, channel, carriage)
         body = bodies[told]
@@ -156,12 +184,12 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
         quote(carriage.prepared(protocol).call, size, model, carriage.dropped(protocol))
         for protocol, size in largest.items()
     ]
-    return Admitted(model=model, candidates=tuple(candidates), quote=dearest(quotes))
+    return Admitted(call=call, model=model, candidates=tuple(candidates), quote=dearest(quotes))
 
 
 def _encoded(call: Call, said: Call, model: Model, channel: Channel, carriage: Carriage) -> bytes:
     name, dropped = channel.models[call.model], carriage.dropped(said.protocol)
-    encode = partial(body_for, model=model, channel=channel, name=name, drop_tools=dropped)
+    encode = partial(body_for, model=model, channel=channel, name=name, drop_tools=dropped, converted=said is not call)
     body = encode(said)
     # What a converted answer gave the client is nothing that this provider knows.
     return encode(convert.unboxed(said)) if said is call and convert.boxed(body) else body

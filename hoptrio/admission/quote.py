@@ -19,6 +19,7 @@ import msgspec
 from hoptrio.errors import BadRequest
 from hoptrio.limits import HOSTED_CALLS_MAX, QUOTE_MARGIN_TOKENS
 from hoptrio.money import NANOS_MAX, ceil_div
+from hoptrio.protocols.events import Operation
 from hoptrio.protocols.pricing import unsupported
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def quote(call: Call, body_bytes: int, model: Model, dropped: frozenset[str] = f
         input_bound = min(input_bound, body_bytes + QUOTE_MARGIN_TOKENS + call.added_input_tokens)
     output_bound = _output_bound(call, model)
     tool_bounds = {name: call.hosted_calls_max.get(name, HOSTED_CALLS_MAX) for name in hosted}
-    image_bound = call.choices if model.prices.image is not None else 0
+    image_bound = call.choices if model.prices.image is not None and call.operation != Operation.EMBEDDINGS else 0
     amounts = (
         _cost(prices, call, input_bound, output_bound)
         + _TOKENS * sum(count * prices.tools.get(name, 0) for name, count in tool_bounds.items())
@@ -117,6 +118,8 @@ def dearest(quotes: Sequence[Quote]) -> Quote:
 
 
 def _output_bound(call: Call, model: Model) -> int:
+    if call.operation == Operation.EMBEDDINGS:
+        return 0
     limits = [limit for limit in (call.output_limit, model.max_output_tokens) if limit is not None]
     return min(limits, default=0) * call.choices
 

@@ -44,6 +44,8 @@ class Want(NamedTuple):
     foreign_ids: bool = False
     #: The one channel whose ids it refers to.
     pinned: str | None = None
+    #: A count of tokens and no generation: it shifts nobody's share.
+    counts: bool = False
     #: Can a channel of another protocol be told all of it? None = nothing is known of it but its protocol.
     carries: Callable[[Protocol], bool] | None = None
 
@@ -136,7 +138,7 @@ class Router:
         self.paused = paused
 
     def route(self, catalogue: Catalogue, want: Want) -> Route:
-        """Channels for a request."""
+        """Channels for a request. The first one's turn is used up, unless only a count is wanted."""
         eligible: list[tuple[bool, Channel]] = []
         excluded: list[Excluded] = []
         for channel in catalogue.channels.values():
@@ -149,9 +151,9 @@ class Router:
         if not eligible and (left := self._last_resort(catalogue, want, excluded)):
             names = {channel.name for channel in left}
             others = tuple(each for each in excluded if each.channel not in names)
-            ordered = self._order([(False, channel) for channel in left], want.protocol)
+            ordered = self._order([(False, channel) for channel in left], want)
             return Route(ordered, others, last_resort=True)
-        return Route(self._order(eligible, want.protocol), tuple(excluded))
+        return Route(self._order(eligible, want), tuple(excluded))
 
     def spoken(self, channel: Channel, want: Want) -> Protocol | None:
         """The protocol in which a channel is asked: the client's own, else the nearest that can be asked for all that
@@ -179,14 +181,14 @@ class Router:
 
         return sorted(open_, key=rank)
 
-    def _order(self, eligible: list[tuple[bool, Channel]], protocol: Protocol) -> tuple[Channel, ...]:
-        """By rank, and within one by whose turn it is; the first one's turn is used up."""
+    def _order(self, eligible: list[tuple[bool, Channel]], want: Want) -> tuple[Channel, ...]:
+        """By rank, and within one by whose turn it is."""
         ranks: dict[tuple[bool, int, bool], list[Channel]] = {}
         for doubted, channel in eligible:
-            rank = doubted, -channel.priority, protocol not in channel.base_urls
+            rank = doubted, -channel.priority, want.protocol not in channel.base_urls
             ranks.setdefault(rank, []).append(channel)
         ordered = [self.load.by_turn(ranks[rank]) for rank in sorted(ranks)]
-        if ordered:
+        if ordered and not want.counts:
             self.load.took_turn(ordered[0])
         return tuple(channel for equals in ordered for channel in equals)
 

@@ -96,7 +96,7 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
         tuple(url_of(each.getsockname(), tls=False) for each in control),
     )
     return Supervisor(
-        [sys.executable, "-m", "hoptrio", "worker", "--config", str(invocation.path)],
+        [*_program(), "worker", "--config", str(invocation.path)],
         sockets,
         settings,
         reload=reload,
@@ -116,6 +116,11 @@ def _numbers(sockets: Sequence[socket.socket]) -> list[int]:
 def _figures_slots(workers: int) -> int:
     """A place for every worker, and for those that take their places; some more, should a reload ask for more."""
     return 2 * workers + 16
+
+
+def _program() -> list[str]:
+    """What runs hoptrio again: the standalone binary is its own interpreter."""
+    return [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "hoptrio"]
 
 
 def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Config]:

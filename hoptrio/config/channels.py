@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hoptrio.admission.catalogue import Channel
 from hoptrio.config.schema import ANY
@@ -19,6 +20,9 @@ __all__ = ["check_channel", "make_channel"]
 
 #: OpenAI's addresses end in a version, Anthropic's and Google's do not.
 _VERSIONED = frozenset({Protocol.CHAT, Protocol.RESPONSES})
+#: Where OpenAI's own models are: the reasoning ones refuse `max_tokens`, all others take either spelling. Elsewhere
+#: `max_completion_tokens` is often not known, and Mistral and strict vLLM servers refuse what they do not know.
+_OPENAI_HOSTS = ("api.openai.com", "openai.azure.com")
 
 
 def check_channel(
@@ -42,6 +46,7 @@ def check_channel(
 def make_channel(name: str, table: ChannelTable, source: Source) -> Channel:
     """The value that admission and upstream work with, of a table without mistakes."""
     everywhere = table.base_url.get(ANY, "")
+    chat = table.base_url.get(Protocol.CHAT, everywhere)
     return Channel(
         name=name,
         base_urls={protocol: table.base_url.get(protocol, everywhere) for protocol in table.protocols},
@@ -55,6 +60,7 @@ def make_channel(name: str, table: ChannelTable, source: Source) -> Channel:
         max_streams=table.max_streams,
         include_usage=table.include_usage,
         unknown_fields=table.unknown_fields,
+        max_tokens_field=table.max_tokens_field or ("max_completion_tokens" if _is_openai(chat) else "max_tokens"),
         headers=dict(table.headers),
         query=dict(table.query),
         auth=table.auth,
@@ -63,6 +69,11 @@ def make_channel(name: str, table: ChannelTable, source: Source) -> Channel:
         supplier=table.supplier,
         revenue_share_nanos=table.revenue_share or 0,
     )
+
+
+def _is_openai(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    return any(host == each or host.endswith(f".{each}") for each in _OPENAI_HOSTS)
 
 
 def _check_addresses(key: Key, table: ChannelTable, report: Report) -> None:

@@ -299,6 +299,8 @@ class ChannelTable(Table):
     max_streams: int = Field(default=500, ge=1, le=1_000_000)
     include_usage: Literal["ask", "never"] = "ask"
     unknown_fields: Literal["pass", "drop"] = "pass"
+    #: None = as the address of the channel wants it.
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default={}, repr=False)
     auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = None
     query: dict[Name, Secret] = Field(default={}, repr=False)

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 from hypercorn.config import Config as HypercornConfig
-from hypercorn.trio import serve
+from hypercorn.config import Sockets
+from hypercorn.trio.run import worker_serve
+from hypercorn.utils import wrap_app
 
 from hoptrio import limits
 
@@ -41,18 +43,26 @@ async def serve_control(app: ASGIApp, sockets: Sequence[socket.socket], stop: tr
     for each in sockets:
         give_up_silent_clients(each)
     while not stop.is_set():
+        # It closes what it is given, or does not, by where it failed.
+        given = [each.dup() for each in sockets]
         try:
-            await serve(app, _config(sockets), shutdown_trigger=stop.wait)  # type: ignore[arg-type]
+            await worker_serve(
+                wrap_app(app, 0, "asgi"),  # type: ignore[arg-type]
+                _config(),
+                sockets=Sockets([], given, []),
+                shutdown_trigger=stop.wait,
+            )
         except Exception as error:
             log.error("control plane failed; it starts again", error=type(error).__name__, exc_info=error)
             with trio.move_on_after(limits.CONTROL_RESTART_S):
                 await stop.wait()
+        finally:
+            for each in given:
+                each.close()
 
 
-def _config(sockets: Sequence[socket.socket]) -> HypercornConfig:
+def _config() -> HypercornConfig:
     config = HypercornConfig()
-    # It closes what it is given.
-    config.bind = [f"fd://{each.dup().detach()}" for each in sockets]
     config.graceful_timeout = limits.CONTROL_GRACE_S
     config.keep_alive_timeout = limits.CONTROL_IDLE_S
     config.include_server_header = False

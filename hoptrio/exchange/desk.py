@@ -21,6 +21,7 @@ from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
+from hoptrio.protocols.events import Operation
 from hoptrio.stream.verdict import verdict
 from hoptrio.telemetry.tally import COMPLETE
 
@@ -68,7 +69,15 @@ class Desk:
         self._admitted = admitted
         self._meter = meter
         self._show = show
+        #: The record of the settlement and whether it was durable in time, once there is one.
+        self.settlement: tuple[RequestRecord, bool] | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
+
+    @property
+    def spoken(self) -> str:
+        """The protocol in which the channel of the settlement was asked."""
+        channel = None if self.settlement is None else self.settlement[0].channel
+        return self._candidate(channel).call.protocol if channel else self._call.protocol
 
     async def place(self) -> HoptrioError | None:
         """Freeze the quote."""
@@ -113,6 +122,7 @@ class Desk:
         settled = await self._ledger.settle(resolution) is not None
         self._meter.tally.settlements.observe(trio.current_time() - asked_at_s)
         record = resolution.request
+        self.settlement = record, settled
         self._meter.settled(
             record.reason or COMPLETE, resolution.capture_nanos, record.flags, answered=outcome.answered
         )
@@ -135,9 +145,10 @@ class Desk:
         counted = None
         if counts is not None:
             # Evidence is read in the channel's own protocol, whatever the client's is. Output that was only measured as
-            # zero (an image, hidden reasoning) casts no doubt on the provider.
+            # zero (an image, hidden reasoning) casts no doubt on the provider, nor does that of embeddings.
             spoken = self._candidate(outcome.channel).call.protocol
-            counted = usage(counts, spoken, answered=outcome.answered and not estimated)
+            said = outcome.answered and not estimated and self._call.operation != Operation.EMBEDDINGS
+            counted = usage(counts, spoken, answered=said)
         judged = verdict(
             self._contract,
             outcome.reason,

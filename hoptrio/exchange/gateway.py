@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 import trio
 
 from hoptrio import errors
@@ -11,6 +12,7 @@ from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.pauses import Pauses
 from hoptrio.admission.routing import Load, Router
+from hoptrio.exchange.counts import Counts
 from hoptrio.exchange.rates import Rates
 from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
@@ -21,16 +23,19 @@ from hoptrio.protocols.events import Protocol
 from hoptrio.telemetry.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hoptrio.admission.catalogue import Catalogue
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
+    from hoptrio.exchange.ended import StreamEnd
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
     from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
+
+log = structlog.get_logger("hoptrio.exchange")
 
 
 class Gateway:
@@ -61,6 +66,8 @@ class Gateway:
         self.currency = currency
         self.registry = Registry()
         self.tally = Tally()
+        #: Each is called with every stream that is over, behind its last byte.
+        self.observers: list[Callable[[StreamEnd], None]] = []
         self.load = Load()
         self.certificates = Certificates(ledger)
         breakers = breakers or Breakers(now=trio.current_time)
@@ -69,6 +76,7 @@ class Gateway:
         self.suspicion = Suspicion()
         self.refusals = Refusals(ledger)
         self.rates = Rates()
+        self.counts = Counts()
         self.released = ReleasedOutput(released_output_limit)
         self.started_at_ms = ledger.now_ms()
         #: The first round of probes is not over (`certification.prober`).
@@ -89,6 +97,21 @@ class Gateway:
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")
         return key
+
+    def ended(self, end: StreamEnd) -> None:
+        """Tell the observers; one that fails harms nobody."""
+        for observe in self.observers:
+            try:
+                observe(end)
+            except Exception as error:
+                log.error("observer failed", error=type(error).__name__, exc_info=error)
+
+    def check_room(self) -> None:
+        """Raise Draining or ServerFull where this process takes no further calls."""
+        if self.draining:
+            raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
+        if len(self.registry) + self.counts.running >= self.max_streams:
+            raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
 
     def contract_of(self, key: ApiKey) -> Contract:
         """The key's contract, else the server's; a contract that was removed from the config is the server's too."""

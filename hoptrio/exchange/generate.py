@@ -11,6 +11,7 @@ import structlog
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit
 from hoptrio.exchange.desk import Desk
+from hoptrio.exchange.ended import StreamEnd
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, RequestRecord
 from hoptrio.stream.stream import Stream
@@ -61,6 +62,7 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 router=gateway.router,
                 owners=await gateway.ledger.owners_of(call.provider_ids),
             )
+            call = admitted.call
             source = ChannelSource(
                 gateway.upstream,
                 gateway.router,
@@ -70,7 +72,7 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 dropped=face.tools_dropped,
             )
             stack.callback(source.close)
-            _check_room(gateway)
+            gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
@@ -93,6 +95,7 @@ async def _run(
 ) -> None:
     face.framing = call.framing
     meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
+    desk = Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend)
     stream = Stream(
         call=call,
         rules=rules,
@@ -101,20 +104,28 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend),
+        desk=desk,
         face=face,
         meter=meter,
     )
     record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
     with gateway.registry.running(record, key.account.name, stream, meter):
-        await stream.run()
-
-
-def _check_room(gateway: Gateway) -> None:
-    if gateway.draining:
-        raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
-    if len(gateway.registry) >= gateway.max_streams:
-        raise errors.ServerFull("The gateway runs as many streams as it may.", retry_after_s=1)
+        try:
+            await stream.run()
+        finally:
+            if desk.settlement is not None:
+                settled, durable = desk.settlement
+                gateway.ended(
+                    StreamEnd(
+                        record=settled,
+                        account=key.account.name,
+                        spoken=desk.spoken,
+                        events=meter.events,
+                        settled=durable,
+                        ended_at_ms=gateway.ledger.now_ms(),
+                        traceparent=exchange.head.header_map.get("traceparent", ""),
+                    )
+                )
 
 
 def _record(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hoptrio import errors
 from hoptrio.exchange import cors
+from hoptrio.exchange.count import count
 from hoptrio.exchange.face import Face
 from hoptrio.exchange.generate import generate
 from hoptrio.exchange.queries import query
@@ -58,6 +59,8 @@ class Handler:
         target = find(head.method.decode("latin-1"), head.path, head.header_map)
         if target.what is What.GENERATE:
             await generate(self._gateway, exchange, face, RULES[target.protocol])
+        elif target.what is What.COUNT:
+            await count(self._gateway, exchange, face, target.protocol)
         elif target.what is What.WEBSOCKET:
             _refuse_websocket(head)
         else:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hoptrio import limits
 from hoptrio.metering.tokens import count_tokens
 from hoptrio.protocols.events import Counts
-from hoptrio.protocols.texts import asked
+from hoptrio.protocols.texts import asked, token_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ async def measure(
 
 def _complete(known: Counts, produced: Sequence[str], request: Mapping[str, Any]) -> Measured:
     said = count_tokens(produced) if produced else 0
-    read = count_tokens(list(_bounded(asked(request)))) if known.input is None else 0
+    read = count_tokens(list(_bounded(asked(request)))) + token_ids(request) if known.input is None else 0
     output = (known.output or 0) + said
     completed = replace(
         known,

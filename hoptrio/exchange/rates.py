@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import ApiKey
     from hoptrio.protocols.events import Protocol
 
-__all__ = ["Rates"]
+__all__ = ["Rates", "refusal"]
 
 #: Keys beyond this many are looked through for those that have room again.
 _KEYS_MAX = 1_000

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio import errors
+from hoptrio.exchange.unserved import UNSERVED_VERBS, unserved
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class What(Enum):
     """What a path asks for."""
 
     GENERATE = auto()
+    COUNT = auto()
     MODELS = auto()
     REQUEST = auto()
     ACCOUNT = auto()
@@ -40,18 +42,29 @@ _EXACT: Mapping[str, tuple[What, Protocol]] = {
     "/v1/chat/completions": (What.GENERATE, Protocol.CHAT),
     "/v1/responses": (What.GENERATE, Protocol.RESPONSES),
     "/v1/messages": (What.GENERATE, Protocol.MESSAGES),
+    "/v1/embeddings": (What.GENERATE, Protocol.CHAT),
+    "/v1/images/generations": (What.GENERATE, Protocol.CHAT),
+    "/v1/messages/count_tokens": (What.COUNT, Protocol.MESSAGES),
+    "/v1/responses/input_tokens": (What.COUNT, Protocol.RESPONSES),
     "/v1/account": (What.ACCOUNT, Protocol.CHAT),
     "/healthz": (What.HEALTH, Protocol.CHAT),
     "/readyz": (What.READY, Protocol.CHAT),
 }
-_GEMINI_VERBS = ("generateContent", "streamGenerateContent")
-_UNSERVED_VERBS = ("countTokens", "embedContent", "batchEmbedContents", "predict")
+_GEMINI_VERBS: Mapping[str, What] = {
+    "generateContent": What.GENERATE,
+    "streamGenerateContent": What.GENERATE,
+    "countTokens": What.COUNT,
+}
+#: What takes a POST; everything else is read.
+_POSTED = (What.GENERATE, What.COUNT)
 #: Names of models may hold colons, too (``ft:gpt-5:acme``), so a colon alone does not make a path Google's.
-_GEMINI_CALL = re.compile(rf"/v1/(?:models|tunedModels)/.*:(?:{'|'.join(_GEMINI_VERBS + _UNSERVED_VERBS)})")
+_GEMINI_CALL = re.compile(rf"/v1/(?:models|tunedModels)/.*:(?:{'|'.join((*_GEMINI_VERBS, *UNSERVED_VERBS))})")
 
 
 def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
     """Whose error shape a caller of this path understands, whether or not the path exists."""
+    if (vendor := unserved(path, headers)) is not None:
+        return vendor
     if path.startswith("/v1/messages"):
         return Protocol.MESSAGES
     if path.startswith("/v1/responses"):
@@ -65,12 +78,14 @@ def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
 
 def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
     """The target of a request; raises NotFound or MethodNotAllowed."""
+    if unserved(path, headers) is not None:
+        raise errors.NotFound(f"hoptrio does not serve the endpoint {path[:100]}.", code="endpoint_not_served")
     target = _match(path, headers)
     if target is None:
         raise errors.NotFound(f"There is no {path[:100]} here.", code="unknown_path")
     if target.what is What.GENERATE and path == "/v1/responses" and method == "GET":
         return target._replace(what=What.WEBSOCKET)
-    allowed = ("POST",) if target.what is What.GENERATE else READ
+    allowed = ("POST",) if target.what in _POSTED else READ
     if method not in allowed:
         raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
     return target
@@ -90,7 +105,5 @@ def _match(path: str, headers: Mapping[str, str]) -> Target | None:
 def _match_model(rest: str, path: str, headers: Mapping[str, str]) -> Target | None:
     name, colon, verb = rest.rpartition(":")
     if colon and verb in _GEMINI_VERBS:
-        return Target(What.GENERATE, Protocol.GEMINI, name)
-    if colon and verb in _UNSERVED_VERBS:
-        return None
+        return Target(_GEMINI_VERBS[verb], Protocol.GEMINI, name)
     return Target(What.MODELS, protocol_of(path, headers), rest)

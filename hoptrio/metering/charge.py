@@ -56,7 +56,7 @@ def charge(usage: Usage, tables: PriceTables, bounds: Bounds) -> Charge:
     tools_nanos = sum(count * prices.tools.get(tool, 0) for tool, count in calls.items())
     amount_nanos = total_nanos(inputs + outputs, tools_nanos + images * (prices.image or 0))
     own = (
-        (Flag.CLAMPED, _exceeds(usage, bounds) or amount_nanos > bounds.hold_nanos),
+        (Flag.CLAMPED, _exceeds(usage, bounds, prices) or amount_nanos > bounds.hold_nanos),
         (Flag.UNKNOWN_TIER, not known_tier),
         (Flag.UNPRICED, not _is_priced(usage, prices)),
     )
@@ -90,10 +90,11 @@ def _extras_within(usage: Usage, bounds: Bounds) -> tuple[dict[str, int], int]:
     return calls, images if bounds.images is None else min(images, bounds.images)
 
 
-def _exceeds(usage: Usage, bounds: Bounds) -> bool:
+def _exceeds(usage: Usage, bounds: Bounds, prices: Prices) -> bool:
+    """Whether a bound was charged. Tokens without a price, beside images that have one, are charged by none."""
     return (
-        usage.all_input > bounds.input_tokens
-        or usage.output > bounds.output_tokens
+        (usage.all_input > bounds.input_tokens and prices.dearest_input > 0)
+        or (usage.output > bounds.output_tokens and prices.output > 0)
         or _extras_within(usage, bounds) != (usage.tool_calls, usage.images)
     )
 

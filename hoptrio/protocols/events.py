@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Call", "Counts", "Finish", "Framing", "Kind", "Protocol", "ProviderError", "SseEvent", "Step"]
+__all__ = ["Call", "Counts", "Finish", "Framing", "Kind", "Operation", "Protocol", "ProviderError", "SseEvent", "Step"]
 
 
 class Protocol(StrEnum):
@@ -21,6 +21,16 @@ class Protocol(StrEnum):
     RESPONSES = "responses"
     MESSAGES = "messages"
     GEMINI = "gemini"
+
+
+class Operation(StrEnum):
+    """What a call asks for."""
+
+    GENERATE = "generate"
+    COUNT_TOKENS = "count_tokens"
+    #: Chat channels serve these two.
+    EMBEDDINGS = "embeddings"
+    IMAGES = "images"
 
 
 class Framing(StrEnum):
@@ -118,8 +128,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     protocol: Protocol
-    #: "generate", "count_tokens", "embeddings" or "images".
-    operation: str = "generate"
+    operation: Operation = Operation.GENERATE
     model: str
     stream: bool
     framing: Framing
@@ -130,6 +139,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     output_limit: int | None = None
     #: Choices or candidates asked for.
     choices: int = 1
+    #: Images: the model has a price by the image, so that images are evidence without token counts beside them.
+    by_image: bool = False
     #: Something in the input is not plain text in the body (image, file, URL, stored prompt ...), so that its bytes
     #: bound nothing. Hosted tools have the same effect unless they are dropped, which `admission.quote` knows.
     opaque_input: bool = False

@@ -14,7 +14,18 @@ from hoptrio.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CHAT", "MESSAGES", "MESSAGES_BETAS", "RESPONSES", "STANDARD", "Tier", "refuse", "tier_of", "unsupported"]
+__all__ = [
+    "CHAT",
+    "IMAGES",
+    "MESSAGES",
+    "MESSAGES_BETAS",
+    "RESPONSES",
+    "STANDARD",
+    "Tier",
+    "refuse",
+    "tier_of",
+    "unsupported",
+]
 
 #: Values of ``service_tier`` and ``speed`` that select the standard price, at any provider.
 STANDARD = frozenset({"default", "standard", "standard_only", "on_demand", "unspecified", "service_tier_unspecified"})
@@ -33,6 +44,8 @@ CHAT: Mapping[str, tuple[object, ...]] = {
     "search_parameters": ({"mode": "off"},),
     "enable_search": (False,),
 }
+#: In Images ``background`` is that of the picture.
+IMAGES: Mapping[str, tuple[object, ...]] = {"models": ([],), "plugins": ([],)}
 RESPONSES: Mapping[str, tuple[object, ...]] = {
     "audio": (),
     "background": (False,),

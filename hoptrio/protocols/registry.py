@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING
 
 from hoptrio.protocols.chat import errors as chat_errors
 from hoptrio.protocols.chat import reader as chat_reader
-from hoptrio.protocols.chat import request as chat_request
 from hoptrio.protocols.chat import said as chat_said
+from hoptrio.protocols.chat import surface as chat_surface
 from hoptrio.protocols.chat import wire as chat_wire
 from hoptrio.protocols.events import Protocol
+from hoptrio.protocols.gemini import count as gemini_count
 from hoptrio.protocols.gemini import errors as gemini_errors
 from hoptrio.protocols.gemini import reader as gemini_reader
 from hoptrio.protocols.gemini import request as gemini_request
 from hoptrio.protocols.gemini import said as gemini_said
 from hoptrio.protocols.gemini import wire as gemini_wire
+from hoptrio.protocols.messages import count as messages_count
 from hoptrio.protocols.messages import errors as messages_errors
 from hoptrio.protocols.messages import reader as messages_reader
 from hoptrio.protocols.messages import request as messages_request
 from hoptrio.protocols.messages import said as messages_said
 from hoptrio.protocols.messages import wire as messages_wire
+from hoptrio.protocols.responses import count as responses_count
 from hoptrio.protocols.responses import errors as responses_errors
 from hoptrio.protocols.responses import reader as responses_reader
 from hoptrio.protocols.responses import request as responses_request
@@ -29,16 +32,17 @@ from hoptrio.protocols.responses import wire as responses_wire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hoptrio.protocols.count import Counting
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["RULES"]
+__all__ = ["COUNTING", "RULES"]
 
 
 class _Chat:
     protocol = Protocol.CHAT
-    parse = staticmethod(chat_request.parse)
-    encode = staticmethod(chat_request.encode)
-    path = staticmethod(chat_request.path)
+    parse = staticmethod(chat_surface.parse)
+    encode = staticmethod(chat_surface.encode)
+    path = staticmethod(chat_surface.path)
     reader = staticmethod(chat_reader.reader)
     read = staticmethod(chat_reader.read)
     said = staticmethod(chat_said.said)
@@ -94,6 +98,12 @@ class _Gemini:
     models_body = staticmethod(gemini_wire.models_body)
 
 
+#: Chat has no call that counts tokens.
+COUNTING: Mapping[Protocol, Counting] = {
+    Protocol.RESPONSES: responses_count.COUNTING,
+    Protocol.MESSAGES: messages_count.COUNTING,
+    Protocol.GEMINI: gemini_count.COUNTING,
+}
 RULES: Mapping[Protocol, Rules] = {
     Protocol.CHAT: _Chat(),
     Protocol.RESPONSES: _Responses(),

@@ -16,14 +16,14 @@ from hoptrio.protocols.members import ABSENT, is_filled, split_members
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Said", "asked", "is_answer", "texts"]
+__all__ = ["Said", "asked", "attachments", "is_answer", "texts", "token_ids", "turns"]
 
 #: Members that are text, or hold further values with text.
 _READ = frozenset(
     (
         *("content", "text", "refusal", "thinking", "partial_json", "name", "arguments", "transcript", "code"),
         *("output", "summary", "parts", "message", "tool_calls", "function", "custom", "function_call", "audio"),
-        *("functionCall", "functionResponse", "executableCode"),
+        *("functionCall", "functionResponse", "executableCode", "source"),
     )
 )
 #: Members that a model reads or writes as JSON, unless they are text.
@@ -43,7 +43,18 @@ _ASKED = (
 )
 _DECLARED = ("tools", "functions", "response_format")
 #: Members of a whole body in which its answer stands.
-_ANSWERS = ("choices", "output", "content", "candidates")
+_ANSWERS = ("choices", "output", "content", "candidates", "data")
+#: Members of a request that hold its turns, and of a turn or a part that hold parts with something to see or hear.
+_TURNS = ("messages", "contents", "input")
+_HOLDERS = ("content", "parts", "output", "source")
+#: Types of parts that are no words; Gemini has members instead.
+_MEDIA = frozenset(
+    (
+        *("image", "image_url", "input_image", "video_url", "input_audio", "document", "file", "input_file"),
+        *("computer_screenshot", "container_upload"),
+    )
+)
+_MEDIA_MEMBERS = frozenset(("inlineData", "inline_data", "fileData", "file_data"))
 #: Real answers nest five deep; a stranger's JSON may not exhaust the stack.
 _DEPTH_MAX = 16
 
@@ -94,6 +105,42 @@ def asked(body: Mapping[str, Any]) -> Iterator[str]:
     for name in _DECLARED:
         if declared := body.get(name):
             yield _json(declared)
+
+
+def turns(body: Mapping[str, Any]) -> int:
+    """Messages, contents or items of a request; a text alone is one."""
+    return sum(len(value) if isinstance(value, list) else 1 for name in _TURNS if (value := body.get(name)))
+
+
+def attachments(body: Mapping[str, Any]) -> int:
+    """Images, documents and other parts of a request that are no words; a document in plain text is words."""
+    return sum(_attached(body.get(name)) for name in (*_TURNS, "system"))
+
+
+def _attached(value: Any, depth: int = 0) -> int:
+    if depth > _DEPTH_MAX:
+        return 0
+    if isinstance(value, list):
+        return sum(_attached(each, depth + 1) for each in value)
+    if not isinstance(value, dict):
+        return 0
+    if _is_media(value):
+        return 1
+    return sum(_attached(value.get(name), depth + 1) for name in _HOLDERS)
+
+
+def _is_media(part: dict[str, Any]) -> bool:
+    source = part.get("source")
+    worded = isinstance(source, dict) and source.get("type") in ("text", "content")
+    kind = part.get("type")
+    return (isinstance(kind, str) and kind in _MEDIA and not worded) or not _MEDIA_MEMBERS.isdisjoint(part)
+
+
+def token_ids(body: Mapping[str, Any]) -> int:
+    """Tokens of an ``input`` that was given as their numbers, in one list or in several."""
+    given = body.get("input")
+    lists = given if isinstance(given, list) else []
+    return sum(len(each) if isinstance(each, list) else isinstance(each, int) for each in lists)
 
 
 def is_answer(body: bytes) -> bool:

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from hoptrio.control.access import Access
-from hoptrio.control.app import make_app
-from hoptrio.control.server import serve_control
 from hoptrio.service.sockets import listen, url_of
 
 if TYPE_CHECKING:
@@ -31,6 +28,11 @@ async def control_plane(office: Office, sockets: Sequence[socket.socket] = ()) -
     if not control.token:
         yield ()
         return
+    # Its libraries are a quarter of what a process has to load.
+    from hoptrio.control.access import Access
+    from hoptrio.control.app import make_app
+    from hoptrio.control.server import serve_control
+
     opened = [] if sockets else listen(control.listen.host, control.listen.port)
     listening = [*sockets, *opened]
     stop = trio.Event()

@@ -40,6 +40,11 @@ MODELS = {
     "claude-sonnet-5": ("3.00", "15.00"),
     "gemini-3-pro": ("2.00", "12.00"),
 }
+#: Models that generate no text.
+WHOLE_MODELS = {
+    "sim-embedding": {"input": "0.02", "max_input_tokens": 8_192},
+    "sim-image": {"input": "0", "image": "0.04", "max_input_tokens": 4_000},
+}
 
 
 async def demo(
@@ -65,7 +70,7 @@ async def _serve_then_stop(
 
 
 def _config(directory: Path, listen: str, control: str, provider: str) -> Config:
-    models = {
+    models: dict[str, Any] = {
         name: {"input": input_, "output": output, "max_input_tokens": 200_000, "max_output_tokens": 8_192}
         for name, (input_, output) in MODELS.items()
     }
@@ -78,13 +83,13 @@ def _config(directory: Path, listen: str, control: str, provider: str) -> Config
             "gemini": provider,
         },
         "api_key": "sk-simulated-provider",
-        "models": list(MODELS),
+        "models": [*MODELS, *WHOLE_MODELS],
     }
     raw: dict[str, Any] = {
         "server": {"listen": listen},
         "control": {"listen": control, "token": DEMO_TOKEN},
         "ledger": {"url": f"sqlite:///{directory / 'hoptrio.db'}"},
-        "models": models,
+        "models": models | WHOLE_MODELS,
         "channels": {"simulated": channel},
     }
     return build(raw, directory=directory)

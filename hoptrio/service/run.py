@@ -42,6 +42,8 @@ from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.figures import Teller
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
+from hoptrio.service.observe import log_stream
+from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
 from hoptrio.telemetry.board import FiguresBoard
@@ -95,11 +97,13 @@ async def serve(
                 patient=patient,
             ) as ledger,
             Upstream() as upstream,
+            open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = _gateway(config, ledger, upstream, breakers)
+            gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
             board = figures or FiguresBoard()
             services.start_soon(Teller(gateway, board).run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
@@ -108,15 +112,7 @@ async def serve(
                 await gateway.certificates.refresh()
                 await gateway.pauses.refresh()
             services.start_soon(prober.run)
-            office = Office(
-                ledger=ledger,
-                config=config,
-                breakers=gateway.router.breakers,
-                certificates=gateway.certificates,
-                pauses=gateway.pauses,
-                figures=Figures(board),
-                certify=lambda channel, model: certify_now(gateway.catalogue, ledger, certifier, channel, model),
-            )
+            office = _office(config, gateway, board, certifier)
             async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
@@ -151,9 +147,22 @@ def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Break
     )
 
 
+def _office(config: Config, gateway: Gateway, board: FiguresBoard, certifier: Certifier) -> Office:
+    return Office(
+        ledger=gateway.ledger,
+        config=config,
+        breakers=gateway.router.breakers,
+        certificates=gateway.certificates,
+        pauses=gateway.pauses,
+        figures=Figures(board),
+        certify=lambda channel, model: certify_now(gateway.catalogue, gateway.ledger, certifier, channel, model),
+    )
+
+
 def _load_tokenizer(config: Config) -> None:
     """Before anything listens, where the server's contract or one of the operator's own charges interrupted output. For
-    a key that names a preset which does, the first such stream makes the others wait for as long as it takes."""
+    a key that names a preset which does, the first such stream makes the others wait for as long as it takes, and so
+    does elsewhere the first count of tokens that no channel makes."""
     meant = {config.server.contract, *config.contracts} - (PRESETS.keys() - {config.server.contract})
     if any(config.contracts[name].interrupted == "charge" for name in meant):
         tokens.load()

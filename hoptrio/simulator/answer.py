@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hoptrio.simulator.prompt import Tool
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hoptrio.simulator.prompt import Prompt, Tool
+    from hoptrio.simulator.prompt import Prompt
     from hoptrio.simulator.script import Script
 
 __all__ = ["Answer", "ToolCall", "answer_to", "distort"]
 
 _EXCERPT_CHARS = 80
+#: Tools put words of their own around what they found.
+_RESULT_CHARS = 400
 _WORDS = (
     "This answer ",
     "is simulated: ",
@@ -33,16 +37,22 @@ _WORDS = (
     "but simulated money. ",
 )
 _THOUGHTS = ("Let me see: ", "what is asked, ", "what is known, ", "and what follows. ")
+#: What is called where the request offers nothing.
+_OWN_TOOL = Tool("simulated_tool", {})
 #: Both halves of a tool call's arguments are one piece each.
 TOOL_PIECES = 2
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """One call; `fragments` joined are its arguments, a JSON object."""
+    """One call; `fragments` joined are its arguments, a JSON object, or the free-form input of a custom tool."""
 
     id: str
-    name: str
+    tool: Tool
     fragments: tuple[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
 
     @property
     def arguments(self) -> str:
@@ -56,6 +66,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     script: Script
     choices: int
+    #: Who said what the answer is about: "You", or "The tool".
+    speaker: str
     subject: str
     reasoning_count: int
     text_count: int
@@ -73,7 +85,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> Iterator[str]:
         """The pieces of text, padded to the script's `size`."""
-        pieces = _cut(self.script.text, self.script.events) if self.script.text else _talk(self.subject)
+        pieces = _cut(self.script.text, self.script.events) if self.script.text else _talk(self.speaker, self.subject)
         size = self.script.size
         for piece in islice(pieces, self.text_count):
             missing = size - len(piece.encode()) if size else 0
@@ -84,7 +96,7 @@ def answer_to(prompt: Prompt, script: Script, serial: int) -> Answer:
     """What is said to `prompt`: `script` within the prompt's output limit."""
     limit = prompt.output_limit
     events = min(script.events, len(script.text)) if script.text else script.events
-    calls = () if prompt.tool_answered else tuple(_call(prompt, script, serial, i) for i in range(script.tools))
+    calls = () if prompt.result is not None else tuple(_calls(prompt, script, serial))
     wanted = script.reasoning + events + TOOL_PIECES * len(calls)
     room = wanted if limit is None else limit
     reasoning = min(script.reasoning, room)
@@ -105,7 +117,8 @@ def _counted(
         model=prompt.model,
         script=script,
         choices=prompt.choices,
-        subject=prompt.subject[:_EXCERPT_CHARS],
+        speaker="You" if prompt.result is None else "The tool",
+        subject=prompt.subject[: _EXCERPT_CHARS if prompt.result is None else _RESULT_CHARS],
         reasoning_count=reasoning,
         text_count=text,
         calls=calls,
@@ -125,19 +138,33 @@ def _finish(script: Script, calls: tuple[ToolCall, ...], *, cut: bool) -> str:
     return "tools" if calls else "stop"
 
 
-def _call(prompt: Prompt, script: Script, serial: int, index: int) -> ToolCall:
-    """The `index`-th call: the request's tools in turn, or one of our own if it has none."""
-    tool = prompt.tools[index % len(prompt.tools)] if prompt.tools else None
-    arguments = script.args or msgspec.json.encode(_arguments(tool)).decode()
-    half = len(arguments) // 2
-    name = tool.name if tool else "simulated_tool"
-    return ToolCall(f"call_sim_{serial}_{index}", name, (arguments[:half], arguments[half:]))
+def _calls(prompt: Prompt, script: Script, serial: int) -> Iterator[ToolCall]:
+    """The tools in turn that the request offers, or one of our own if it offers none; of those that the script names
+    the first that is offered, or no call."""
+    if script.tool:
+        offered = {tool.full_name: tool for tool in reversed(prompt.tools)}
+        tools = [offered[name] for name in script.tool if name in offered][:1]
+        count = max(1, script.tools) if tools else 0
+    else:
+        tools, count = list(prompt.tools) or [_OWN_TOOL], script.tools
+    for index, tool in enumerate(islice(cycle(tools), count)):
+        arguments = _input(script.args) if tool.custom else script.args or _encode(_arguments(tool))
+        half = len(arguments) // 2
+        yield ToolCall(f"call_sim_{serial}_{index}", tool, (arguments[:half], arguments[half:]))
 
 
-def _arguments(tool: Tool | None) -> dict[str, Any]:
+def _input(args: str) -> str:
+    """A custom tool's input: the member ``input`` of the arguments, which is what such a tool is where it has to be a
+    function."""
+    return str(msgspec.json.decode(args or "{}").get("input", "simulated"))
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _arguments(tool: Tool) -> dict[str, Any]:
     """Arguments that satisfy a JSON schema's required properties, one level deep."""
-    if tool is None:
-        return {}
     properties = tool.schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     required = tool.schema.get("required")
@@ -156,9 +183,9 @@ def _value(schema: Any) -> Any:
     return _VALUES.get(str(schema.get("type", "string")).lower(), "simulated")
 
 
-def _talk(subject: str) -> Iterator[str]:
+def _talk(speaker: str, subject: str) -> Iterator[str]:
     if subject:
-        yield from ("You ", "said: ", f"“{subject}”. ")
+        yield from (f"{speaker} ", "said: ", f"“{subject}”. ")
     yield from cycle(_WORDS)
 
 

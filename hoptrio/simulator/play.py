@@ -7,15 +7,17 @@ answer. An answer with fewer pieces fails before its terminal.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hoptrio.protocols.events import Framing, Protocol
+from hoptrio.protocols.events import Framing, Operation, Protocol
 from hoptrio.simulator.answer import answer_to
 from hoptrio.simulator.chat import ChatDialect, chat_error
+from hoptrio.simulator.embeddings import embeddings_body
 from hoptrio.simulator.frames import Frame
 from hoptrio.simulator.gemini import GeminiDialect, gemini_error
+from hoptrio.simulator.images import images_body
 from hoptrio.simulator.messages import MessagesDialect, messages_error
 from hoptrio.simulator.responses import ResponsesDialect
 from hoptrio.simulator.script import ENDINGS, ERRORS, TRANSPORTS, Failure
@@ -103,13 +105,22 @@ def _unary(prompt: Prompt, script: Script, serial: int) -> Steps:
     if script.fails(*ERRORS):
         yield from refuse(prompt.protocol, 500, "simulated failure", serial)
         return
-    body = b"" if script.fails("empty") else _encode(_dialect(prompt, script, serial).body())
+    body = b"" if script.fails("empty") else _encode(_body(prompt, script, serial))
     if script.fails(*ENDINGS):
         yield from _half(body, script.fail.kind, _headers(_JSON, serial))
         return
     headers = _headers(_JSON, serial, gzip="gzip" in script.wire)
     yield Head(200, headers, length=None if script.wire else len(body), chunked="close" not in script.wire)
     yield from written(iter((Send(body), End())), script)
+
+
+def _body(prompt: Prompt, script: Script, serial: int) -> dict[str, Any]:
+    """The whole answer to what was asked for."""
+    if prompt.operation is Operation.EMBEDDINGS:
+        return embeddings_body(prompt, script)
+    if prompt.operation is Operation.IMAGES:
+        return images_body(prompt, script)
+    return _dialect(prompt, script, serial).body()
 
 
 def _half(body: bytes, kind: str, headers: tuple[tuple[str, str], ...]) -> Steps:

@@ -1,8 +1,8 @@
 """SimulatedProvider: one request to its steps. It keeps what it saw, and nothing else, between requests.
 
 Any key is accepted. Paths are known by their ends, so that any base URL works: ``/chat/completions``, ``/responses``,
-``/messages``, ``:streamGenerateContent`` and the calls beside them. ``GET /_sim/requests`` tells what was asked,
-``DELETE`` forgets it.
+``/messages``, ``:streamGenerateContent``, ``/embeddings``, ``/images/generations`` and the calls that count tokens.
+``GET /_sim/requests`` tells what was asked, ``DELETE`` forgets it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ MODELS = ("sim-small", "sim-large")
 
 _GENERATE = {
     "/chat/completions": Protocol.CHAT,
+    "/embeddings": Protocol.CHAT,
+    "/images/generations": Protocol.CHAT,
     "/responses": Protocol.RESPONSES,
     "/messages": Protocol.MESSAGES,
     ":streamGenerateContent": Protocol.GEMINI,
     ":generateContent": Protocol.GEMINI,
 }
-_COUNT = {
-    "/responses/input_tokens": (Protocol.RESPONSES, "input_tokens"),
-    "/messages/count_tokens": (Protocol.MESSAGES, "input_tokens"),
-    ":countTokens": (Protocol.GEMINI, "totalTokens"),
+#: Who counts, under which name, and what stands beside it.
+_COUNT: dict[str, tuple[Protocol, str, dict[str, str]]] = {
+    "/responses/input_tokens": (Protocol.RESPONSES, "input_tokens", {"object": "response.input_tokens"}),
+    "/messages/count_tokens": (Protocol.MESSAGES, "input_tokens", {}),
+    ":countTokens": (Protocol.GEMINI, "totalTokens", {}),
 }
 
 
@@ -67,9 +70,9 @@ class SimulatedProvider:
             return self._own(seen)
         if seen.method in ("GET", "HEAD"):
             return _models(path)
-        for ending, (protocol, field) in _COUNT.items():
+        for ending, counting in _COUNT.items():
             if path.endswith(ending):
-                return _counted(protocol, path, field, body)
+                return _counted(*counting, path, body)
         for ending, protocol in _GENERATE.items():
             if path.endswith(ending):
                 return self._generate(protocol, path, dict(parse_qsl(url.query)), seen, body)
@@ -102,12 +105,16 @@ class SimulatedProvider:
         return _json(self.seen.as_dict())
 
 
-def _counted(protocol: Protocol, path: str, field: str, body: bytes) -> Steps:
+def _counted(protocol: Protocol, field: str, more: dict[str, str], path: str, body: bytes) -> Steps:
+    """Of a script only ``input`` and an HTTP status mean anything here."""
     try:
         prompt = read_prompt(protocol, path, {}, body)
+        script = parse_directive(find_directive(prompt.text) or "")
     except ValueError as error:
         return refuse(protocol, 400, str(error))
-    return _json({field: prompt.input_tokens})
+    if script.fails("status"):
+        return refuse(protocol, int(script.fail.arg), "simulated refusal", retry_after_s=script.retry_after)
+    return _json(more | {field: prompt.input_tokens if script.input is None else script.input})
 
 
 def _models(path: str) -> Steps:

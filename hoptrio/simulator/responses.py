@@ -114,10 +114,11 @@ class ResponsesDialect:
         index = len(self._output)
         at = {"item_id": item["id"], "output_index": index}
         yield self._event("response.output_item.added", output_index=index, item=item)
+        event = "response.custom_tool_call_input" if call.tool.custom else "response.function_call_arguments"
         for fragment in call.fragments:
-            yield self._piece("response.function_call_arguments.delta", at, fragment)
-        done = {"name": call.name, "arguments": call.arguments}
-        yield self._event("response.function_call_arguments.done", **at, **done)
+            yield self._piece(f"{event}.delta", at, fragment)
+        done = {"input": call.arguments} if call.tool.custom else {"name": call.name, "arguments": call.arguments}
+        yield self._event(f"{event}.done", **at, **done)
         yield self._done(self._call_item(number, call, call.arguments))
 
     def _done(self, item: dict[str, Any]) -> Frame:
@@ -157,14 +158,16 @@ class ResponsesDialect:
         }
 
     def _call_item(self, number: int, call: ToolCall, arguments: str, status: str = "completed") -> dict[str, Any]:
-        return {
-            "id": f"{self._item_id('fc')}_{number}",
-            "type": "function_call",
+        custom = call.tool.custom
+        item = {
+            "id": f"{self._item_id('ctc' if custom else 'fc')}_{number}",
+            "type": "custom_tool_call" if custom else "function_call",
             "status": status,
             "call_id": call.id,
             "name": call.name,
-            "arguments": arguments,
+            "input" if custom else "arguments": arguments,
         }
+        return item | {"namespace": call.tool.namespace} if call.tool.namespace else item
 
     def _response(self, status: str) -> dict[str, Any]:
         return {

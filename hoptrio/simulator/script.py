@@ -52,8 +52,9 @@ The last user text of a request may contain a line `sim: key=value ...` (or `sim
   text=T           the answer's text, cut into `events` pieces
   size=0           pad every piece of text to so many bytes
   reasoning=0      pieces of reasoning before the text
-  tools=0          tool calls, unless the last message is a tool result
-  args=JSON        their arguments (default: made from the tool's schema)
+  tools=0          tool calls of the tools offered in turn, unless the request ends with a tool result, which is quoted
+  tool=A,B         call the first of these that is offered (as namespace__name if it has one), or none; tools=1 then
+  args=JSON        their arguments (default: made from the tool's schema); a custom tool gets the member `input`
   finish=stop      stop | length | filter | block (Gemini: the prompt is blocked)
   input=N output=N total=N cached=0 cache_write=0   token counts
   usage=normal     none | finish (chat: on the finish chunk) | running (on every event) | twice | late (Gemini: after
@@ -76,6 +77,9 @@ The last user text of a request may contain a line `sim: key=value ...` (or `sim
   after=end        what follows an error event: end | cut | reset | silence | done ([DONE]) | failed (Responses)
   every=1s         between the comments or pings of a failure
   replay=NAME      a recording, with cuts=recorded | whole | bytes | random:SEED (see --replay)
+  Embeddings and images have a line in their input or prompt: `input`, `output`, `total`, `usage`, `size` (bytes of a
+  picture), `events` (output tokens of a picture) and what may fail before or in a whole answer. Calls that count
+  tokens heed `input` and `fail=status:CODE`.
 """
 
 _PREFIX = "sim:"
@@ -142,6 +146,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     reasoning: int = 0
     tools: int = 0
+    tool: tuple[str, ...] = ()
     args: str = ""
     finish: str = "stop"
     input: int | None = None
@@ -224,6 +229,8 @@ def _read(key: str, value: str) -> tuple[str, Any]:
         return key, frozenset(_one_of(key, each, _WIRES) for each in value.split(",") if each)
     if key == "fail":
         return key, _failure(value)
+    if key == "tool":
+        return key, tuple(each for each in value.split(",") if each)
     if key == "args":
         return key, _json_object(value)
     if key == "cuts":

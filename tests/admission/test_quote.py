@@ -147,6 +147,13 @@ def test_an_image_a_choice_is_held_for():
     assert held.hold_nanos == 4 * 50 + ceil_div(QUOTE_MARGIN_TOKENS * 125, 10**6)
 
 
+def test_embeddings_are_held_for_by_their_input_alone():
+    sold = model(prices=prices(image=50))
+    held = quote(call(choices=4, operation="embeddings"), 1_000, sold)
+    assert (held.output_bound, held.image_bound) == (0, 0)
+    assert held.hold_nanos == ceil_div((1_000 + QUOTE_MARGIN_TOKENS) * 125, 10**6)
+
+
 def test_a_hold_always_fits_the_ledger():
     assert quote(call(choices=10**18), 0, model()).hold_nanos == NANOS_MAX
 

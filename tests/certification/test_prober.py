@@ -153,6 +153,41 @@ async def test_processes_of_one_ledger_probe_once_and_all_wait_for_it(site, auto
     assert (site.asked("good"), site.asked("silent")) == (1 + 3, 1)
 
 
+async def test_a_round_is_not_over_before_what_another_process_proved_is_known(site, monkeypatch, autojump_clock):
+    site.plays(good=WORKS)
+    async with site.process(good=channel("good.test")) as process:
+        await process.round()
+        (probe,), (proven,) = site.store.probes(), site.store.usage_evidence()
+    site.store.apply([EndProbe(probed=probe.probed, probe=probe.probe, finding="", revokes=True)])
+    claim = BeginProbe(probed=probe.probed, probe="theirs", owner="another machine", setup=probe.setup, every_ms=0)
+    end = EndProbe(
+        probed=probe.probed,
+        probe="theirs",
+        finding=Finding.CERTIFIED,
+        target=proven.target,
+        evidence="{}",
+        valid_ms=1000 * int(DAY_S),
+    )
+    assert site.store.apply([claim]) == [True]
+    ended = []
+
+    def ends_after(read):
+        def reading():
+            rows = read()
+            if not ended:
+                ended.extend(site.store.apply([end]))
+            return rows
+
+        return reading
+
+    async with site.process(good=channel("good.test")) as process:
+        monkeypatch.setattr(site.store, "probes", ends_after(site.store.probes))
+        monkeypatch.setattr(site.store, "usage_evidence", ends_after(site.store.usage_evidence))
+        await process.round()
+        assert await process.streams() == [200]
+    assert ended
+
+
 async def test_a_process_that_stops_leaves_its_probe_to_the_next(site, autojump_clock):
     site.plays(good="events=3 pace=1s")
     async with site.process(good=channel("good.test")):

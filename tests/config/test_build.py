@@ -106,6 +106,27 @@ def test_a_channel_has_the_interface_pages_defaults() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("https://acme.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("https://api.mistral.ai/v1", "max_tokens"),
+        ("https://notapi.openai.com.example/v1", "max_tokens"),
+        ("https://fakeapi.openai.com/v1", "max_tokens"),
+    ],
+)
+def test_the_output_limits_spelling_is_openais_at_openai_alone_unless_said(address: str, field: str) -> None:
+    raw = changed("channels", "c", "base_url", to=address)
+    assert channel(raw).max_tokens_field == field
+    raw["channels"]["c"] |= {"base_url": {"chat": address}}
+    assert channel(raw).max_tokens_field == field
+    for said in ("max_tokens", "max_completion_tokens"):
+        raw["channels"]["c"] |= {"max_tokens_field": said}
+        assert channel(raw).max_tokens_field == said
+
+
 def test_a_channel_may_have_an_address_per_protocol_and_names_of_the_provider() -> None:
     raw = changed("channels", "c", "base_url", to={"chat": "https://a/v1/", "messages": "https://b"})
     raw["channels"]["c"] |= {"protocols": ["chat", "messages"], "models": [{"name": "m", "upstream": "theirs"}]}

@@ -107,14 +107,12 @@ async def test_what_is_read_takes_get_and_head(path, autojump_clock):
 
 
 UNKNOWN = {
-    "chat": ["/", "/v1", "/v1/chat", "/v1/chat/completions/", "/v1/completions", "//v1/chat/completions", "/%00", "/é"],
-    "responses": ["/v1/responses/", "/v1/responses/resp_1", "/v1/responses/resp_1/cancel"],
-    "messages": ["/v1/messages/", "/v1/messages/batches", "/v1/messages/msg_1"],
+    "chat": ["/", "/v1", "/v1/chat", "/v1/chat/completions/", "//v1/chat/completions", "/%00", "/é"],
+    "responses": ["/v1/responses/", "/v1/responses/resp_1", "/v1/responses/resp_1/cancelled"],
+    "messages": ["/v1/messages/", "/v1/messages/batch", "/v1/messages/msg_1"],
     "gemini": [
-        "/v1beta/files",
-        "/v1beta/models/m:embedContent",
+        "/v1beta/filings",
         "/v1beta/models:generateContent",
-        "/v1/models/m:predict",
     ],
 }
 

@@ -220,6 +220,37 @@ async def test_a_chat_channel_is_asked_for_usage_where_it_takes_that(include_usa
     assert ("stream_options" in json.loads(seen.body)) == (include_usage == "ask")
 
 
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+async def test_a_chat_channel_gets_the_output_limit_in_its_own_spelling(client, field, autojump_clock):
+    limits = {"messages": {"max_tokens": 77}, "responses": {"max_output_tokens": 77}}
+    asked = BODIES[client] | limits.get(client, {"generationConfig": {"maxOutputTokens": 77}})
+    async with gateway(config=on("chat", max_tokens_field=field), hosts={"a": [sse(*golden("chat"))]}) as world:
+        assert (await world.record(await world.call(client, asked))).state == "captured"
+        (seen,) = world.hosts["a"].seen
+    limits = {name: value for name, value in json.loads(seen.body).items() if name.startswith("max_")}
+    assert limits == {field: 77}
+
+
+async def test_a_chat_client_keeps_its_own_spelling_on_a_chat_channel(autojump_clock):
+    config = on("chat", max_tokens_field="max_completion_tokens")
+    async with gateway(config=config, hosts={"a": [sse(*golden("chat"))]}) as world:
+        await world.call("chat", BODIES["chat"] | {"max_tokens": 77})
+        (seen,) = world.hosts["a"].seen
+    assert (json.loads(seen.body)["max_tokens"], "max_completion_tokens" in json.loads(seen.body)) == (77, False)
+
+
+async def test_each_channel_of_several_attempts_has_its_own_spelling(autojump_clock):
+    config = two("chat", "chat", max_tokens_field="max_completion_tokens")
+    config["channels"]["a"] |= {"priority": 1}
+    hosts = {"a": [sse(Cut(), end=False)], "b": [sse(*golden("chat"))]}
+    async with gateway(config=config, contract="hopbase", hosts=hosts) as world:
+        assert (await world.record(await world.call("messages"))).attempts == 2
+        [first], [second] = world.hosts["a"].seen, world.hosts["b"].seen
+    assert "max_tokens" in json.loads(first.body)
+    assert "max_completion_tokens" in json.loads(second.body)
+
+
 # -- failures ---------------------------------------------------------------------------------------------------------
 
 FAILURES = {

@@ -87,6 +87,13 @@ def test_tool_calls_and_images_are_bounded_too():
     assert charge(found, PriceTables(prices), not_asked_for) == Charge(80, (Flag.CLAMPED,))
 
 
+def test_tokens_without_a_price_clamp_nothing():
+    prices = Prices(input=0, output=0, cached_input=0, cache_write=0, cache_write_1h=0, image=40)
+    bounds = Bounds(input_tokens=100, output_tokens=0, hold_nanos=10**9, images=2)
+    found = Usage(input=200, output=4_160, images=1)
+    assert charge(found, PriceTables(prices), bounds) == Charge(40)
+
+
 def test_the_hold_is_the_most():
     bounds = Bounds(input_tokens=10**6, output_tokens=10**6, hold_nanos=1_000)
     assert charge(Usage(input=14, output=52), TABLES, bounds) == Charge(1_000, (Flag.CLAMPED,))

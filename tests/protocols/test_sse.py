@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hoptrio.limits import EVENT_LARGE_BYTES
 from hoptrio.protocols.events import SseEvent
 from hoptrio.protocols.sse import KEEPALIVE, Splitter, data_event, named_event
+from tests.support.standard_sse import standard
 
 ENDS = {"lf": b"\n", "crlf": b"\r\n", "cr": b"\r"}
 
@@ -240,21 +241,3 @@ def test_any_soup_of_lines_is_read_as_the_standard_reads_it(parts):
     assert whole == standard(body)
     other = Splitter()
     assert [event for read in bytewise(body) for event in other.feed(read)] == whole
-
-
-def standard(body):
-    """WHATWG HTML 9.2.6, word for word; what no blank line ends is not dispatched."""
-    *lines, _ = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    found, name, data = [], b"", []
-    for line in lines:
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if not line:
-            if data:
-                found.append(SseEvent(name, b"\n".join(data)))
-            name, data = b"", []
-        elif field == b"data":
-            data.append(value)
-        elif field == b"event":
-            name = value
-    return found

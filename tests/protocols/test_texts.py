@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptrio.protocols.registry import RULES
-from hoptrio.protocols.texts import asked, is_answer, texts
+from hoptrio.protocols.texts import asked, attachments, is_answer, texts, token_ids, turns
 
 NAMES = (
     *("choices", "delta", "message", "content", "text", "index", "type", "output", "item", "parts", "candidates"),
@@ -71,3 +71,52 @@ def test_bytes_ids_and_signatures_are_no_words(value):
 
 def test_a_text_document_is_words():
     assert list(texts({"type": "text", "media_type": "text/plain", "data": "fox"})) == [(".data", "fox")]
+
+
+def test_a_document_in_plain_text_is_words():
+    source = {"type": "text", "media_type": "text/plain", "data": "the words"}
+    body = {"messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]}
+    assert list(asked(body)) == ["the words"]
+    assert attachments(body) == 0
+
+
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "QUJD"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [{"content": [{"type": "image", "source": PICTURE}]}]},
+        {"messages": [{"content": [{"type": "tool_result", "content": [{"type": "image", "source": PICTURE}]}]}]},
+        {"messages": [{"content": [{"type": "document", "source": PICTURE | {"media_type": "application/pdf"}}]}]},
+        {"messages": [], "system": [{"type": "image", "source": PICTURE}]},
+        {"messages": [{"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/b.png"}]}]},
+        {"input": [{"type": "function_call_output", "output": [{"type": "input_file", "file_data": "data:"}]}]},
+        {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "QUJD"}}]}]},
+        {"contents": [{"parts": {"file_data": {"file_uri": "https://a.example/b.png"}}}]},
+    ],
+)
+def test_what_is_no_words_is_counted_and_not_read(body):
+    assert attachments(body) == 1
+    assert "QUJD" not in "".join(asked(body))
+
+
+@given(values)
+def test_no_request_can_make_the_walk_fail(value):
+    body = {"messages": value, "contents": value, "input": value, "system": value}
+    assert attachments(body) >= 0
+    assert turns(body) >= 0
+    assert token_ids(body) >= 0
+
+
+def test_turns_are_messages_contents_or_items():
+    assert turns({"messages": [{}, {}], "system": "x"}) == 2
+    assert turns({"contents": [{}]}) == turns({"input": "hello"}) == 1
+    assert turns({"input": ""}) == 0
+
+
+def test_tokens_given_by_number_are_counted_as_they_are():
+    assert token_ids({"input": [1, 2, 3]}) == 3
+    assert token_ids({"input": [[1, 2], [3]]}) == 3
+    assert token_ids({"input": "one"}) == token_ids({"input": ["one", "two"]}) == token_ids({}) == 0

@@ -5,23 +5,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.deployment import Deployment, config_for, served
+from tests.support.node import install_sdks
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-NODE = Path(__file__).parent / "node"
 
 
 @dataclass(frozen=True)
@@ -86,6 +81,17 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     with simulator() as provider:
         config = config_for(provider)
         config["contracts"]["test"]["keepalive_seconds"] = 0.1
+        config["models"] |= {
+            "sim-embedding": {"input": "0.02", "max_input_tokens": 8_192},
+            "sim-image": {"input": "0", "image": "0.04", "max_input_tokens": 4_000},
+        }
+        config["models"]["sim-elsewhere"] = config["models"]["sim-small"]
+        config["channels"]["simulated"]["models"] += ["sim-embedding", "sim-image"]
+        config["channels"]["elsewhere"] = {
+            **config["channels"]["simulated"],
+            "protocols": ["chat"],
+            "models": ["sim-elsewhere"],
+        }
         deployment = Deployment(tmp_path_factory.mktemp("gateway"), config)
         key, poor = deployment.add_account("rich"), deployment.add_account("poor", "0")
         limited = deployment.command("key", "create", "--account", "rich", "--rpm", "1")["secret"]
@@ -95,8 +101,5 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="session")
 def packages() -> None:
-    """The pinned SDKs, installed once; test processes that start together wait for one another."""
-    with (NODE / "package-lock.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (NODE / "node_modules" / ".package-lock.json").is_file():
-            subprocess.run(["npm", "ci", "--ignore-scripts"], cwd=NODE, check=True, capture_output=True)
+    """The pinned SDKs of Node."""
+    install_sdks()

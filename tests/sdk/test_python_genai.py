@@ -103,3 +103,13 @@ def test_failure_in_the_stream(client, gateway, how):
 def test_keepalives_between_events(client, gateway):
     chunks = list(streamed(client, gateway, gateway.prompts["keepalive"]))
     assert "".join(map(visible, chunks)) == "abcdef"
+
+
+def test_tokens_are_counted(client, gateway):
+    assert client.models.count_tokens(model=gateway.model, contents="12345678").total_tokens == 2
+
+
+def test_tokens_are_estimated_where_no_channel_counts(client):
+    counted = client.models.count_tokens(model="sim-elsewhere", contents="12345678")
+    assert counted.total_tokens > 2
+    assert counted.sdk_http_response.headers["x-hoptrio-estimated"] == "true"

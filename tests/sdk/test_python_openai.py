@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
+import httpx
 import openai
 import pytest
 
@@ -177,3 +179,65 @@ def test_responses_failure_in_the_stream(client, gateway, how):
 def test_responses_keepalives_between_events(client, gateway):
     events = list(responses_stream(client, gateway, gateway.prompts["keepalive"]))
     assert events[-1].response.output_text == "abcdef"
+
+
+# -- what is not streamed ----------------------------------------------------------------------------------------------
+
+
+def test_input_tokens_are_counted(client, gateway):
+    counted = client.responses.input_tokens.count(model=gateway.model, input="12345678", instructions="1234")
+    assert (counted.object, counted.input_tokens) == ("response.input_tokens", 3)
+
+
+def test_input_tokens_are_estimated_where_no_channel_counts(client):
+    raw = client.responses.input_tokens.with_raw_response.count(model="sim-elsewhere", input="12345678")
+    assert raw.headers["x-hoptrio-estimated"] == "true"
+    assert raw.parse().input_tokens > 2
+
+
+def test_embeddings(client):
+    """The SDK asks for base64 and unpacks it, unless it is told otherwise."""
+    made = client.embeddings.create(model="sim-embedding", input=["one", "two"], dimensions=4)
+    assert [len(each.embedding) for each in made.data] == [4, 4]
+    assert (made.usage.prompt_tokens, made.usage.total_tokens) == (2, 2)
+    plain = client.embeddings.create(model="sim-embedding", input="one", dimensions=4, encoding_format="float")
+    assert plain.data[0].embedding == made.data[0].embedding
+
+
+def test_images(client):
+    made = client.images.generate(model="sim-image", prompt="a cat\nsim: events=7", n=2)
+    assert [base64.b64decode(each.b64_json)[:8] for each in made.data] == [b"\x89PNG\r\n\x1a\n"] * 2
+    assert made.usage.output_tokens == 14
+
+
+def test_both_are_charged_to_the_billionth(client, gateway):
+    """0.02 for a million tokens of input, 0.04 for an image."""
+    embedded = client.embeddings.with_raw_response.create(model="sim-embedding", input="one\nsim: input=17")
+    drawn = client.images.with_raw_response.generate(model="sim-image", prompt="a cat", n=3)
+    for raw, charge in ((embedded, "0.00000034"), (drawn, "0.12")):
+        path = f"{gateway.base_url}/v1/requests/{raw.headers['x-request-id']}"
+        told = httpx.get(path, headers={"authorization": f"Bearer {gateway.key}"}).json()
+        assert (told["state"], told["evidence"], told["charge"]) == ("captured", "json_body", charge)
+
+
+def test_a_stream_of_images_is_refused(client):
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.images.generate(model="sim-image", prompt="a cat", stream=True)
+    assert (raised.value.param, raised.value.code) == ("stream", "unsupported_parameter")
+
+
+@pytest.mark.parametrize(("status", "expected"), STATUS_CLASSES.items())
+def test_embeddings_fail_as_everything_does(gateway, status, expected):
+    refusal = gateway.refusal(status)
+    model = "no-such-model" if status == 404 else "sim-embedding"
+    with (
+        openai.OpenAI(base_url=gateway.base_url + "/v1", api_key=refusal.key, max_retries=0) as client,
+        pytest.raises(expected) as raised,
+    ):
+        client.embeddings.create(model=model, input=refusal.prompt)
+    assert raised.value.status_code == status
+
+
+def test_what_is_not_served_says_so(client):
+    with pytest.raises(openai.NotFoundError, match="hoptrio does not serve the endpoint /v1/moderations"):
+        client.moderations.create(input="x")

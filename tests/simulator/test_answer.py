@@ -87,8 +87,30 @@ def test_calls_take_the_tools_in_turn():
 
 
 def test_a_tool_result_is_answered_with_text():
-    said = answer("tools=1", tool_answered=True)
+    said = answer("tools=1", result="it is\nsunny")
     assert (said.calls, said.finish) == ((), "stop")
+    assert "".join(said.text()).startswith("The tool said: “it is sunny”.")
+
+
+@pytest.mark.parametrize(
+    ("directive", "called"),
+    [
+        ("tool=run,f", ["f"]),
+        ("tool=g,f tools=2", ["g", "g"]),
+        ("tool=box__exec", ["exec"]),
+        ("tool=exec tools=2", []),
+        ("tools=1", ["f"]),
+    ],
+)
+def test_a_call_may_depend_on_the_tools_offered(directive, called):
+    tools = (Tool("f", {}), Tool("g", {}), Tool("exec", {}, namespace="box", custom=True))
+    assert [call.name for call in answer(directive, tools=tools).calls] == called
+
+
+def test_a_custom_tool_gets_its_input_as_it_is():
+    tools = (Tool("exec", {}, custom=True), Tool("f", {}))
+    calls = answer("""tools=2 args='{"input":"let x = 1"}'""", tools=tools).calls
+    assert [call.arguments for call in calls] == ["let x = 1", '{"input":"let x = 1"}']
 
 
 @pytest.mark.parametrize(

@@ -387,3 +387,13 @@ def test_gzip(protocol, stream, label):
     assert dict(head.headers).get("content-encoding") == ("gzip" if label == "gzip" else None)
     packed = body_of(steps)
     assert zlib.decompressobj(wbits=31).decompress(packed) == plain
+
+
+def test_a_custom_tool_of_a_namespace_is_called_as_such():
+    tools = [{"type": "namespace", "name": "box", "tools": [{"type": "custom", "name": "exec"}]}]
+    script = """sim: events=0 tool=box__exec args='{"input":"let x = 1"}'"""
+    events = data_of(body_of(perform(Protocol.RESPONSES, script, tools=tools)))
+    pieces = [event["delta"] for event in events if event["type"] == "response.custom_tool_call_input.delta"]
+    [item] = events[-1]["response"]["output"]
+    assert "".join(pieces) == item["input"] == "let x = 1"
+    assert (item["type"], item["namespace"], item["name"]) == ("custom_tool_call", "box", "exec")

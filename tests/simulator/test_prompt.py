@@ -33,7 +33,7 @@ def test_chat():
     assert (prompt.model, prompt.text, prompt.text_bytes, prompt.input_tokens) == ("sim-small", "hello", 9, 3)
     assert (prompt.choices, prompt.output_limit, prompt.usage_asked) == (2, 7, True)
     assert prompt.tools == (Tool("weather", SCHEMA),)
-    assert not prompt.tool_answered
+    assert prompt.result is None
 
 
 def test_the_last_user_text_counts_though_a_tool_result_follows():
@@ -45,7 +45,7 @@ def test_the_last_user_text_counts_though_a_tool_result_follows():
     ]
     prompt = read(Protocol.CHAT, {"messages": messages})
     assert prompt.text == "sim: tools=1"
-    assert prompt.tool_answered
+    assert prompt.result == "sunny"
 
 
 def test_responses_takes_a_string_or_items():
@@ -56,7 +56,7 @@ def test_responses_takes_a_string_or_items():
     ]
     prompt = read(Protocol.RESPONSES, {"input": items, "instructions": "be brief"})
     assert prompt.text == "hello"
-    assert prompt.tool_answered
+    assert prompt.result == "sunny"
     assert prompt.text_bytes == len("hello" + "sunny" + "be brief")
 
 
@@ -71,8 +71,43 @@ def test_messages():
         ],
     }
     prompt = read(Protocol.MESSAGES, body)
-    assert (prompt.text, prompt.output_limit, prompt.tool_answered) == ("hello", 64, True)
+    assert (prompt.text, prompt.output_limit, prompt.result) == ("hello", 64, "sunny")
     assert prompt.tools == (Tool("weather", SCHEMA),)
+
+
+def test_a_reminder_behind_a_tool_result_hides_neither_result_nor_script():
+    """Claude Code ends every turn with one; whoever overlooks it calls the tool for ever."""
+    blocks = [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "sunny"}]}]
+    turns = [
+        {"role": "user", "content": "sim: tools=1"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "weather", "input": {}}]},
+    ]
+    reminder = {"role": "system", "content": "9 tokens left"}
+    prompt = read(Protocol.MESSAGES, {"messages": [*turns, {"role": "user", "content": blocks}, reminder]})
+    assert (prompt.result, prompt.text) == ("sunny", "sim: tools=1")
+    answered = {"role": "tool", "tool_call_id": "t", "content": "sunny"}
+    assert read(Protocol.CHAT, {"messages": [turns[0], answered, reminder]}).result == "sunny"
+    assert read(Protocol.MESSAGES, {"messages": [*turns, reminder]}).result is None
+
+
+def test_every_tool_result_of_a_turn_is_read():
+    results = [{"role": "tool", "tool_call_id": each, "content": each} for each in ("sunny", "windy")]
+    assert read(Protocol.CHAT, {"messages": [{"role": "user", "content": "x"}, *results]}).result == "sunny\nwindy"
+    parts = [{"functionResponse": {"name": "f", "response": {"output": each}}} for each in ("sunny", "windy")]
+    contents = [{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": []}, {"parts": parts}]
+    assert read(Protocol.GEMINI, {"contents": contents}, GEMINI_PATH).result == "sunny\nwindy"
+
+
+def test_responses_tools_come_out_of_namespaces_and_items():
+    function = {"type": "function", "name": "weather", "parameters": SCHEMA}
+    brought = {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
+    body = {
+        "tools": [function, {"type": "web_search"}],
+        "input": [{"type": "additional_tools", "role": "developer", "tools": [brought]}],
+    }
+    tools = read(Protocol.RESPONSES, body).tools
+    assert tools == (Tool("weather", SCHEMA), Tool("exec", {}, namespace="functions", custom=True))
+    assert [tool.full_name for tool in tools] == ["weather", "functions__exec"]
 
 
 @pytest.mark.parametrize(("query", "framing"), [({"alt": "sse"}, Framing.SSE), ({}, Framing.JSON_ARRAY)])

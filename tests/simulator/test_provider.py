@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
 
 import pytest
 
 from hoptrio.protocols.events import Protocol
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.script import parse_directive
+from hoptrio.simulator.steps import Cut
 from tests.support.performing import PATHS, body_of, data_of, perform, request, text_of
 
 
@@ -54,16 +57,61 @@ def test_what_is_not_json_is_a_400(protocol):
 
 
 @pytest.mark.parametrize(
-    ("target", "protocol", "field"),
+    ("target", "protocol", "answer"),
     [
-        ("/v1/messages/count_tokens", Protocol.MESSAGES, "input_tokens"),
-        ("/v1/responses/input_tokens", Protocol.RESPONSES, "input_tokens"),
-        ("/v1beta/models/m:countTokens", Protocol.GEMINI, "totalTokens"),
+        ("/v1/messages/count_tokens", Protocol.MESSAGES, {"input_tokens": 2}),
+        ("/v1/responses/input_tokens", Protocol.RESPONSES, {"object": "response.input_tokens", "input_tokens": 2}),
+        ("/v1beta/models/m:countTokens", Protocol.GEMINI, {"totalTokens": 2}),
     ],
 )
-def test_input_is_counted_by_the_same_rule(target, protocol, field):
+def test_input_is_counted_by_the_same_rule(target, protocol, answer):
     _, body = request(protocol, "12345")
-    assert json.loads(body_of(respond(SimulatedProvider(), "POST", target, body))) == {field: 2}
+    assert json.loads(body_of(respond(SimulatedProvider(), "POST", target, body))) == answer
+
+
+def asked(target, **body):
+    return respond(SimulatedProvider(), "POST", target, json.dumps({"model": "m", **body}).encode())
+
+
+def test_google_may_count_a_whole_request():
+    request = {"contents": [{"parts": [{"text": "12345"}]}], "systemInstruction": {"parts": [{"text": "123"}]}}
+    steps = asked("/v1beta/models/m:countTokens", generateContentRequest=request)
+    assert json.loads(body_of(steps)) == {"totalTokens": 2}
+
+
+def test_a_count_may_be_scripted_and_may_be_refused():
+    said = [{"role": "user", "content": "sim: input=77"}]
+    assert json.loads(body_of(asked("/v1/messages/count_tokens", messages=said))) == {"input_tokens": 77}
+    said = [{"role": "user", "content": "sim: fail=status:404"}]
+    assert asked("/v1/messages/count_tokens", messages=said)[0].status == 404
+    assert asked("/v1/messages/count_tokens", messages=[{"role": "user", "content": "sim: x"}])[0].status == 400
+
+
+def test_embeddings_are_a_function_of_their_text_in_either_form():
+    floats = json.loads(body_of(asked("/v1/embeddings", input=["one", "two", "one"])))
+    assert [each["index"] for each in floats["data"]] == [0, 1, 2]
+    one, two, again = (each["embedding"] for each in floats["data"])
+    assert one == again != two
+    assert floats["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
+    coded = json.loads(body_of(asked("/v1/embeddings", input="one", encoding_format="base64")))["data"][0]["embedding"]
+    assert list(struct.unpack("<8f", base64.b64decode(coded))) == one
+    assert len(json.loads(body_of(asked("/v1/embeddings", input="one", dimensions=3)))["data"][0]["embedding"]) == 3
+
+
+def test_images_are_as_many_as_asked_for_with_usage_or_without():
+    body = json.loads(body_of(asked("/v1/images/generations", prompt="a cat\nsim: events=5 size=300", n=2)))
+    pictures = [base64.b64decode(each["b64_json"]) for each in body["data"]]
+    assert [(picture[:8], len(picture)) for picture in pictures] == [(b"\x89PNG\r\n\x1a\n", 300)] * 2
+    assert (body["usage"]["output_tokens"], body["usage"]["total_tokens"]) == (10, body["usage"]["input_tokens"] + 10)
+    assert "usage" not in json.loads(body_of(asked("/v1/images/generations", prompt="sim: usage=none")))
+
+
+@pytest.mark.parametrize("target", ["/v1/embeddings", "/v1/images/generations"])
+def test_whole_answers_fail_by_script_too(target):
+    given = {"input": "sim: fail=status:429", "prompt": "sim: fail=status:429"}
+    assert asked(target, **given)[0].status == 429
+    cut = {"input": "sim: fail=cut", "prompt": "sim: fail=cut"}
+    assert asked(target, **cut)[-1] == Cut()
 
 
 def test_models_are_listed():

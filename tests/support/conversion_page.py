@@ -55,7 +55,7 @@ def _client(client: Protocol) -> str:
     channels = [channel for channel in Protocol if channel is not client]
     lines = [f"## Parameters of a {TITLES[client]} client", "", *_head("parameter", *map(TITLES.get, channels), "note")]
     for param, row in CLIENT[client].items():
-        cells = [_cell(_composed(row, channel)) for channel in channels]
+        cells = [_cell(_composed(row, channel), client) for channel in channels]
         lines.append(_line(f"`{param}`", *cells, row.why))
     return "\n".join([*lines, ""])
 
@@ -69,7 +69,8 @@ def _channel(channel: Protocol) -> str:
 def _notes(channel: Protocol) -> Iterator[str]:
     for field, row in CHANNEL[channel].items():
         if row.why:
-            yield f"* {NOUNS.get(field, field.replace('_', ' '))}: {_cell(row)}; {row.why}."
+            spared = "".join(f"; dropped for a {TITLES[client]} client" for client in row.spared)
+            yield f"* {NOUNS.get(field, field.replace('_', ' '))}: {_cell(row)}; {row.why}{spared}."
 
 
 def _contents() -> str:
@@ -83,10 +84,11 @@ def _composed(row: Row, channel: Protocol) -> Row:
     return CHANNEL[channel][row.name] if row.fate is Fate.CARRIED else row
 
 
-def _cell(row: Row) -> str:
-    if row.fate is Fate.CARRIED:
+def _cell(row: Row, client: Protocol | None = None) -> str:
+    fate = row.fate_for(client) if client else row.fate
+    if fate is Fate.CARRIED:
         return f"`{row.name}`" if row.name else "carried"
-    return "dropped" if row.fate is Fate.DROPPED else "**400**"
+    return "dropped" if fate is Fate.DROPPED else "**400**"
 
 
 def _told(row: Row) -> str:

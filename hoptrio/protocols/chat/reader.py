@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hoptrio.protocols.chat.errors import error_event
-from hoptrio.protocols.events import Counts, Finish, Kind, ProviderError, SseEvent, Step
+from hoptrio.protocols.events import Counts, Finish, Kind, Operation, ProviderError, SseEvent, Step
 from hoptrio.protocols.members import ABSENT, EMPTY_BYTES_MAX, UNREADABLE, cut_usage, is_filled, loads, split_members
 from hoptrio.protocols.openai_errors import data_error
 from hoptrio.protocols.openai_usage import chat_counts, embedding_counts, responses_counts
@@ -207,6 +207,8 @@ class _Body(msgspec.Struct):
 
 
 _BODY = msgspec.json.Decoder(_Body)
+#: Counted only: each may be several MiB.
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
@@ -218,19 +220,23 @@ def read(call: Call, body: bytes) -> UnaryAnswer:
         answer = _Body(**{name: members[name] for name in _Body.__struct_fields__ if name in members})
     if is_filled(answer.error):
         return UnaryAnswer(error=data_error(body))
-    return UnaryAnswer(counts=_body_counts(call.operation, answer))
+    return UnaryAnswer(counts=_body_counts(call, answer))
 
 
-def _body_counts(operation: str, answer: _Body) -> Counts | None:
-    if operation == "embeddings":
+def _body_counts(call: Call, answer: _Body) -> Counts | None:
+    if call.operation == Operation.EMBEDDINGS:
         return embedding_counts(answer.usage)
     tier = _text(answer.service_tier)
-    if operation != "images":
+    if call.operation != Operation.IMAGES:
         return chat_counts(answer.usage, tier)
-    images = loads(answer.data)
-    counts = responses_counts(answer.usage, tier, tool_calls={}) or Counts()
-    # Image models are sold by the image, with or without tokens beside it.
-    return msgspec.structs.replace(counts, images=len(images)) if isinstance(images, list) else None
+    counts = responses_counts(answer.usage, tier, tool_calls={})
+    if not call.by_image:
+        return counts
+    try:
+        images = _LIST.decode(answer.data)
+    except UNREADABLE:
+        return None
+    return msgspec.structs.replace(counts or Counts(), images=len(images))
 
 
 def _moves(delta: _Delta) -> bool:

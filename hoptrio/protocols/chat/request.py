@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from hoptrio.errors import BadRequest
 from hoptrio.protocols import fields, pricing
 from hoptrio.protocols.body import encode_object, parse_object
@@ -17,7 +19,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "hosted_name", "parse", "path"]
+__all__ = ["encode", "hosted_name", "limited_in", "parse", "path"]
 
 #: Spellings of the output limit; a provider may honour either, so the largest counts.
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -94,6 +96,15 @@ def encode(
     if drop_tools:
         _drop_tools(body, drop_tools)
     return encode_object(body)
+
+
+def limited_in(call: Call, name: str) -> Call:
+    """The call with its output limit, if it has one, in this member of `LIMITS` and no other."""
+    limits = [call.body[each] for each in LIMITS if call.body.get(each) is not None]
+    if not limits:
+        return call
+    others = {key: value for key, value in call.body.items() if key not in LIMITS}
+    return msgspec.structs.replace(call, body=others | {name: max(limits)})
 
 
 def path(call: Call, model: str) -> str:

@@ -20,7 +20,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["camel", "encode", "hosted_name", "parse", "path", "snake"]
+__all__ = ["camel", "encode", "hosted_name", "parse", "path", "resource", "snake", "survey_of", "target"]
 
 #: Fields of the current API; a channel with ``unknown_fields = "drop"`` gets no other. snake_case counts as the same.
 KNOWN = frozenset(
@@ -48,17 +48,15 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
 
     Raises NotFound for another path, BadRequest with `param` for a wrong shape.
     """
-    model, stream = _target(path)
+    model, verb = target(path)
+    if verb not in _VERBS:
+        raise NotFound("There is no such method; models/{model}:generateContent and :streamGenerateContent are served.")
+    stream = _VERBS[verb]
     framing = _framing(query, stream=stream)
     value = parse_object(body)
-    contents = fields.required_list(value, "contents")
     limits, counts = _read_config(value)
     tier = pricing.tier_of(value, ("serviceTier", "service_tier"), automatic=False)
-    survey = Survey()
-    _survey_context(survey, value)
-    for param, content in fields.objects(contents, "contents"):
-        _survey_content(survey, param, content)
-    _survey_tools(survey, value)
+    survey = survey_of(value)
     return Call(
         protocol=Protocol.GEMINI,
         model=model,
@@ -100,15 +98,32 @@ def encode(
 
 def path(call: Call, model: str) -> str:
     """Behind the channel's base URL, e.g. ``https://generativelanguage.googleapis.com``."""
-    name = quote(model if "/" in model else f"models/{model}", safe="/@-._~")
+    name = resource(model)
     return f"/v1beta/{name}:streamGenerateContent?alt=sse" if call.stream else f"/v1beta/{name}:generateContent"
 
 
-def _target(path: str) -> tuple[str, bool]:
+def survey_of(body: dict[str, Any]) -> Survey:
+    """What the input holds. Raises BadRequest with `param`."""
+    survey = Survey()
+    contents = fields.required_list(body, "contents")
+    _survey_context(survey, body)
+    for param, content in fields.objects(contents, "contents"):
+        _survey_content(survey, param, content)
+    _survey_tools(survey, body)
+    return survey
+
+
+def target(path: str) -> tuple[str, str]:
+    """Model and verb. Raises NotFound for a path without either, BadRequest for a name that is none."""
     match = _PATH.fullmatch(path)
-    if match is None or match["verb"] not in _VERBS:
-        raise NotFound("There is no such method; models/{model}:generateContent and :streamGenerateContent are served.")
-    return fields.bounded_model(match["model"]), _VERBS[match["verb"]]
+    if match is None:
+        raise NotFound("A path ends in models/{model}:{method} here.")
+    return fields.bounded_model(match["model"]), match["verb"]
+
+
+def resource(model: str) -> str:
+    """The path of a model behind the base URL's version."""
+    return quote(model if "/" in model else f"models/{model}", safe="/@-._~")
 
 
 def _framing(query: Mapping[str, str], *, stream: bool) -> Framing:

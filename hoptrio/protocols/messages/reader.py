@@ -252,8 +252,9 @@ def _message(raw: bytes | msgspec.Raw) -> _Message:
 
 
 def _loose_delta(event: SseEvent) -> dict[str, Any]:
-    """The delta of an event that was already read as an object, whatever it holds."""
-    delta = loads(event.data).get("delta")
+    """The delta of an event, whatever that is: one read as an object may still hold bytes that are no text."""
+    value = loads(event.data)
+    delta = value.get("delta") if isinstance(value, dict) else None
     return delta if isinstance(delta, dict) else {}
 
 

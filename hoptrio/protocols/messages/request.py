@@ -17,7 +17,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "hosted_name", "parse", "path"]
+__all__ = ["encode", "hosted_name", "parse", "path", "relayed_headers", "relayed_query", "survey_of"]
 
 #: What the API asks for where a caller without an SDK sends no version.
 VERSION = "2023-06-01"
@@ -53,16 +53,11 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     limit = fields.whole(value, "max_tokens")
     if limit is None:
         raise fields.missing("max_tokens")
-    messages = fields.required_list(value, "messages")
+    survey = survey_of(value)
     stream = fields.flag(value, "stream")
     pricing.refuse(value, pricing.MESSAGES)
     _refuse_priced_betas(headers)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
-    survey = Survey()
-    _survey_context(survey, value)
-    for param, message in fields.objects(messages, "messages"):
-        _survey_content(survey, f"{param}.content", message.get("content"))
-    _survey_tools(survey, value)
     choice = fields.optional_object(value, "tool_choice")
     return Call(
         protocol=Protocol.MESSAGES,
@@ -75,8 +70,8 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
         tier_param=tier.param,
         tier_open=tier.open,
         tools_optional=choice is None or choice.get("type") == "auto",
-        headers=_relayed(headers),
-        query=(("beta", query["beta"]),) if query.get("beta") in ("true", "false") else (),
+        headers=relayed_headers(headers),
+        query=relayed_query(query),
         **survey.findings(),
     )
 
@@ -107,7 +102,24 @@ def path(call: Call, model: str) -> str:
     return f"/v1/messages?{query}" if query else "/v1/messages"
 
 
-def _relayed(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def survey_of(body: dict[str, Any]) -> Survey:
+    """What the input holds. Raises BadRequest with `param`."""
+    survey = Survey()
+    messages = fields.required_list(body, "messages")
+    _survey_context(survey, body)
+    for param, message in fields.objects(messages, "messages"):
+        _survey_content(survey, f"{param}.content", message.get("content"))
+    _survey_tools(survey, body)
+    return survey
+
+
+def relayed_query(query: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The query parameters that belong to the protocol."""
+    return (("beta", query["beta"]),) if query.get("beta") in ("true", "false") else ()
+
+
+def relayed_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The headers that belong to the protocol."""
     version = ("anthropic-version", headers.get("anthropic-version") or VERSION)
     betas = headers.get("anthropic-beta")
     return (version, ("anthropic-beta", betas)) if betas else (version,)

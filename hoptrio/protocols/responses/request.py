@@ -19,7 +19,7 @@ from hoptrio.protocols.survey import Survey
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["encode", "hosted_name", "parse", "path"]
+__all__ = ["encode", "hosted_name", "parse", "path", "survey_of"]
 
 #: Fields of the current API; a channel with ``unknown_fields = "drop"`` gets no other.
 KNOWN = frozenset(
@@ -60,10 +60,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     _check_options(value, stream=stream)
     pricing.refuse(value, pricing.RESPONSES)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
-    survey = Survey()
-    _survey_state(survey, value)
-    _survey_input(survey, value)
-    _survey_tools(survey, value)
+    survey = survey_of(value)
     return Call(
         protocol=Protocol.RESPONSES,
         model=model,
@@ -107,6 +104,15 @@ def encode(
 def path(call: Call, model: str) -> str:
     """Behind the channel's base URL, which ends in ``/v1`` or the provider's like of it."""
     return "/responses"
+
+
+def survey_of(body: dict[str, Any]) -> Survey:
+    """What the input holds. Raises BadRequest with `param`."""
+    survey = Survey()
+    _survey_state(survey, body)
+    _survey_input(survey, body)
+    _survey_tools(survey, body)
+    return survey
 
 
 def _check_options(body: dict[str, Any], *, stream: bool) -> None:

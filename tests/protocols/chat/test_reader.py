@@ -393,9 +393,19 @@ def test_embeddings_have_no_output():
     assert (counts.input, counts.output, counts.total) == (8, 0, 8)
 
 
-def test_images_are_counted_with_or_without_tokens():
+def test_images_sold_by_the_image_are_counted_with_or_without_tokens():
+    usage = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
+    counts = read_body({"data": [{}, {}], "usage": usage}, operation="images", by_image=True).counts
+    assert (counts.images, counts.input, counts.output) == (2, 5, 7)
+    assert read_body({"data": [{}]}, operation="images", by_image=True).counts.images == 1
+    assert read_body({"usage": usage}, operation="images", by_image=True).counts is None
+
+
+def test_images_sold_by_tokens_are_no_evidence_by_themselves():
     usage = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
     counts = read_body({"data": [{}, {}], "usage": usage}, operation="images").counts
-    assert (counts.images, counts.input, counts.output) == (2, 5, 7)
-    assert read_body({"data": [{}]}, operation="images").counts.images == 1
-    assert read_body({"usage": usage}, operation="images").counts is None
+    assert (counts.images, counts.input, counts.output) == (None, 5, 7)
+    assert read_body({"data": [{}]}, operation="images").counts is None
+    assert (
+        read_body({"data": [{}], "usage": {"input_tokens": -1, "output_tokens": 7}}, operation="images").counts is None
+    )

@@ -46,6 +46,13 @@ def test_data_is_forwarded_byte_for_byte_under_its_type():
     assert step.wire == b"event: content_block_delta\ndata: " + data + b"\n\n"
 
 
+@pytest.mark.parametrize("kind", [b"content_block_delta", b"message_delta"])
+def test_bytes_that_are_no_text_where_nobody_looks_are_forwarded(kind):
+    data = b'{"type": "%b", "delt\xf2": {"x": 1}}' % kind
+    step = reader(CALL, hide_usage=False).feed(SseEvent(kind, data))
+    assert step.wire == b"event: %b\ndata: %b\n\n" % (kind, data)
+
+
 def test_a_missing_event_name_is_added():
     step = reader(CALL, hide_usage=False).feed(event(TEXT, b""))
     assert step.wire.startswith(b"event: content_block_delta\ndata: ")

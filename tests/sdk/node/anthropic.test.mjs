@@ -85,3 +85,11 @@ for (const how of ["error", "cut"]) {
 test("keep-alives between events", async () => {
   assert.equal(await client.messages.stream(asked(gateway.prompts.keepalive)).finalText(), "abcdef");
 });
+
+test("tokens are counted, and estimated where no channel counts", async () => {
+  const { messages } = asked("12345678");
+  assert.equal((await client.messages.countTokens({ model: gateway.model, messages })).input_tokens, 2);
+  const { data, response } = await client.messages.countTokens({ model: "sim-elsewhere", messages }).withResponse();
+  assert.ok(data.input_tokens > 2);
+  assert.equal(response.headers.get("x-hoptrio-estimated"), "true");
+});

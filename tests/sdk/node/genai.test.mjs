@@ -74,3 +74,9 @@ test("keep-alives between events", async () => {
   assert.equal(error, null);
   assert.equal(textOf(kept), "abcdef");
 });
+
+test("tokens are counted, and estimated where no channel counts", async () => {
+  assert.equal((await client.models.countTokens({ model: gateway.model, contents: "12345678" })).totalTokens, 2);
+  const estimated = await client.models.countTokens({ model: "sim-elsewhere", contents: "12345678" });
+  assert.ok(estimated.totalTokens > 2);
+});

@@ -143,3 +143,24 @@ test("responses: keep-alives between events", async () => {
   const stream = client.responses.stream({ model, input: gateway.prompts.keepalive });
   assert.equal((await stream.finalResponse()).output_text, "abcdef");
 });
+
+test("responses: tokens are counted, and estimated where no channel counts", async () => {
+  assert.equal((await client.responses.inputTokens.count({ model, input: "12345678" })).input_tokens, 2);
+  const estimated = await client.responses.inputTokens.count({ model: "sim-elsewhere", input: "12345678" });
+  assert.ok(estimated.input_tokens > 2);
+});
+
+test("embeddings", async () => {
+  const made = await client.embeddings.create({ model: "sim-embedding", input: ["one", "two"], dimensions: 4 });
+  assert.deepEqual(
+    made.data.map((each) => each.embedding.length),
+    [4, 4],
+  );
+  assert.equal(made.usage.total_tokens, 2);
+});
+
+test("images", async () => {
+  const made = await client.images.generate({ model: "sim-image", prompt: "a cat", n: 2 });
+  assert.equal(made.data.length, 2);
+  assert.equal(Buffer.from(made.data[0].b64_json, "base64").subarray(1, 4).toString(), "PNG");
+});

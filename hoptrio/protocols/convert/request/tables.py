@@ -50,6 +50,11 @@ class Row(NamedTuple):
     harmless: tuple[object, ...] = ()
     #: A second neutral field that it may become instead.
     also: str = ""
+    #: Clients that send a refused parameter with every request: theirs is dropped.
+    spared: tuple[Protocol, ...] = ()
+
+    def fate_for(self, client: Protocol) -> Fate:
+        return Fate.DROPPED if client in self.spared else self.fate
 
 
 def _to(name: str, why: str = "", also: str = "") -> Row:
@@ -124,7 +129,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "stream_options": _drop("padding against traffic analysis is not added"),
         "tools": _to("tools", "`web_search` and `tool_search` are dropped where `tool_choice` leaves it open"),
         "tool_choice": _to("choice"),
-        "parallel_tool_calls": _to("serial"),
+        "parallel_tool_calls": _to("serial", "Codex always sends `false` for the models it knows"),
         "max_output_tokens": _to("limit_tokens"),
         "temperature": _to("temperature"),
         "top_p": _to("top_p"),
@@ -249,7 +254,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "tools": _to("tools"),
         "choice": _to("tool_choice", "a choice among some leaves the other tools out"),
         "serial": _to("parallel_tool_calls"),
-        "limit_tokens": _to("max_tokens", "the spelling that all servers of this protocol know"),
+        "limit_tokens": _to("max_tokens", "or `max_completion_tokens`: the channel's `max_tokens_field`"),
         "temperature": _to("temperature"),
         "top_p": _to("top_p"),
         "top_k": _drop("not in OpenAI's API; agents send a default of their own"),
@@ -323,7 +328,7 @@ CHANNEL: Mapping[Protocol, Mapping[str, Row]] = {
         "turns": _to("contents", "system and developer turns as `systemInstruction`, wherever they stood"),
         "tools": _to("tools.functionDeclarations", "`strict` is dropped"),
         "choice": _to("toolConfig.functionCallingConfig"),
-        "serial": _refuse("parallel calls cannot be turned off"),
+        "serial": _refuse("parallel calls cannot be turned off")._replace(spared=(Protocol.RESPONSES,)),
         "limit_tokens": _to("generationConfig.maxOutputTokens"),
         "temperature": _to("generationConfig.temperature"),
         "top_p": _to("generationConfig.topP"),
@@ -424,7 +429,7 @@ def check_client(client: Protocol, body: Mapping[str, Any]) -> None:
 def check_channel(conversation: Conversation, channel: Protocol) -> None:
     """Raise BadRequest, in the client's words, for what `channel` has no parameter for."""
     for field, row in CHANNEL[channel].items():
-        if row.fate is Fate.REFUSED:
+        if row.fate_for(conversation.client) is Fate.REFUSED:
             value = getattr(conversation, field)
             if value is not False and value not in _UNSET:
                 raise unconvertible(param_of(conversation.client, field), row.why)

@@ -75,6 +75,36 @@ def codex(token=""):
     }
 
 
+def codex_of_a_known_model():
+    """Codex 0.171 for a model in its own list: all tools come in an item, and one call at a time is asked for."""
+    execute = {"type": "custom", "name": "exec", "description": "Runs JavaScript."}
+    wait = {"type": "function", "name": "wait", "strict": False, "parameters": SCHEMA}
+    tools = [{"type": "namespace", "name": "functions", "description": "", "tools": [execute, wait]}]
+    return {
+        "stream": True,
+        "store": False,
+        "input": [
+            {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": tools},
+            message("developer", "You are Codex.", id="msg_0"),
+            message("user", "List the files.", id="msg_1"),
+            {
+                "type": "custom_tool_call",
+                "id": "ctc_1",
+                "call_id": "call_1",
+                "name": "exec",
+                "namespace": "functions",
+                "input": "text(1)",
+            },
+            {"type": "custom_tool_call_output", "call_id": "call_1", "output": [text("a.py")]},
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "reasoning": {"effort": "low", "context": "all_turns"},
+        "include": ["reasoning.encrypted_content"],
+        "text": {"verbosity": "low"},
+    }
+
+
 def text(value, kind="input_text"):
     return {"type": kind, "text": value}
 
@@ -226,6 +256,26 @@ def test_codex_on_gemini_with_the_signature_it_was_given():
         ("call_2", "agents__spawn"),
         ("call_3", "apply_patch"),
     ]
+
+
+@pytest.mark.parametrize("channel", ["chat", "messages", "gemini"])
+def test_codex_of_a_known_model_on_every_channel(channel):
+    """A Gemini channel cannot be told "one call at a time", but Codex would be refused there if it were a 400."""
+    out = json.dumps(converted("responses", channel, codex_of_a_known_model()))
+    assert '"functions__exec"' in out
+    assert '"functions__wait"' in out
+    assert '"input": "text(1)"' in out or r"\"input\":\"text(1)\"" in out
+    assert "a.py" in out
+    assert ("parallel" in out) is (channel != "gemini")
+
+
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_one_call_at_a_time_is_refused_where_somebody_meant_it(client):
+    functions = {"chat": [{"type": "function", "function": {"name": "f"}}], "messages": [{"name": "f"}]}
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": functions[client]}
+    asked = {"messages": {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}}
+    with pytest.raises(BadRequest, match="parallel calls cannot be turned off"):
+        converted(client, "gemini", body | asked.get(client, {"parallel_tool_calls": False}))
 
 
 @pytest.mark.parametrize("channel", ["messages", "gemini"])

@@ -124,6 +124,8 @@ def conversations(draw, pair):
     if choice and choice.mode is Mode.REQUIRED and draw(st.booleans()):
         choice = Choice(Mode.REQUIRED, (tools[0].tool,))
     efforts = st.sampled_from(["low", "medium", "high"] if thinks else ["none"])
+    # Gemini's effort is a budget in tokens, which in Messages has to be below the limit.
+    limit_min = 30_000 if thinks and GEMINI in pair else 1
     return Conversation(
         client=pair[1],
         model="m",
@@ -131,7 +133,7 @@ def conversations(draw, pair):
         tools=tools,
         choice=choice,
         serial=bool(tools and (choice is None or choice.mode is not Mode.NONE) and maybe("serial", st.just(True))),
-        limit_tokens=draw(st.integers(1, 10**6)),
+        limit_tokens=draw(st.integers(limit_min, 10**6)),
         temperature=None if thinks else maybe("temperature", numbers),
         top_p=None if thinks else maybe("top_p", numbers),
         top_k=None if thinks else maybe("top_k", st.integers(1, 100)),
