@@ -25,6 +25,8 @@ from hoptrio.upstream.answer import BodyEnd, Unreached
 from hoptrio.upstream.provider import request_to
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hoptrio.admission.catalogue import Channel, Model
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call, Protocol
@@ -150,6 +152,11 @@ class _Watched:
         if isinstance(data, BodyEnd):
             self.end = data
         return data
+
+    async def each(self, take: Callable[[bytes], bool]) -> BodyEnd | None:
+        """See `upstream.answer.Answer`."""
+        self.end = await self._answer.each(take)
+        return self.end
 
     def finish(self) -> None:
         """See `upstream.answer.Answer`."""

@@ -39,8 +39,8 @@ async def _linger(wire: Wire) -> None:
             await wire.stream.aclose()
             return
         await wire.send_eof()
-        while await wire.stream.receive_some(limits.READ_BYTES_MAX):
-            pass
+        while await wire.receive():
+            wire.inbox.clear()
     except GONE:
         return
 

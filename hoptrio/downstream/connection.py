@@ -9,8 +9,8 @@ the connection is closed in a way that the client can read the response (`closin
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 import h11
 import structlog
@@ -41,24 +41,28 @@ _NOT_HTTP = "The request is not valid HTTP/1.1."
 _SKETCH_BYTES = 4 * limits.KIB
 
 
-async def serve_connection(
+def serve_connection(
     stream: trio.abc.Stream, handler: Handler, *, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Serve one client until it or we close; `stream` is closed at the end, and must not be used by the caller.
 
     `handler` answers one exchange after another. What it raises is answered here: a HoptrioError by `refuse`, a bug by
     a 500, or an abort where a head is already out.
     """
+    # Not a coroutine itself, whose frame would keep trio's wrapper of the socket for as long as the connection lasts.
+    return _serve(Wire(stream), handler, refuse, backlogs, drain)
+
+
+async def _serve(wire: Wire, handler: Handler, refuse: Refuse, backlogs: BacklogTotal, drain: Drain) -> None:
     async with trio.open_nursery() as nursery:
-        connection = _Connection(stream, handler, refuse, backlogs, drain, nursery)
+        connection = _Connection(wire, handler, refuse, backlogs, drain, nursery)
         try:
             if await connection.handshake():
                 while await connection.serve_one():
                     pass
         finally:
             connection.drop()
-            with trio.move_on_after(limits.LINGER_S, shield=True):
-                await connection.wire.close()
+            await wire.close()
 
 
 class _Connection:
@@ -66,14 +70,14 @@ class _Connection:
 
     def __init__(
         self,
-        stream: trio.abc.Stream,
+        wire: Wire,
         handler: Handler,
         refuse: Refuse,
         backlogs: BacklogTotal,
         drain: Drain,
         nursery: trio.Nursery,
     ) -> None:
-        self.wire = Wire(stream)
+        self.wire = wire
         self._handler = handler
         self._refuse = refuse
         self._backlogs = backlogs
@@ -85,6 +89,8 @@ class _Connection:
 
     async def handshake(self) -> bool:
         """TLS, if it is; False when it failed or took longer than a head may."""
+        if self.wire.sock is not None:
+            return True
         with trio.move_on_after(limits.HEAD_S):
             try:
                 await self.wire.handshake()
@@ -95,29 +101,20 @@ class _Connection:
 
     async def serve_one(self) -> bool:
         """Serve one request; True when another may follow on this connection."""
-        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES_MAX)
         self._raw = b""
         try:
-            head = await self._read_head(protocol)
+            exchange = await self._read_head()
         except HoptrioError as error:
             sketch = sketch_head(self._raw or bytes(self.wire.inbox[:_SKETCH_BYTES]))
-            await self._answer(self._new_writer(protocol, None), sketch, error)
+            await self._answer(self._new_writer(None), sketch, error)
         else:
-            if head is None:
+            if exchange is None:
                 return False
-            await self._handle(Exchange(head, self._new_writer(protocol, head), protocol))
-        return await self._reusable(protocol)
+            await self._handle(exchange)
+        return await self._reusable()
 
-    def _new_writer(self, protocol: h11.Connection, head: Head | None) -> ResponseWriter:
-        self._writer = ResponseWriter(
-            self.wire,
-            protocol,
-            self._backlogs,
-            self._drain,
-            self._nursery,
-            head_only=head is not None and head.method == b"HEAD",
-            http10=head is not None and head.http_version == b"1.0",
-        )
+    def _new_writer(self, head: Head | None) -> ResponseWriter:
+        self._writer = ResponseWriter(self.wire, head, self._backlogs, self._drain, self._nursery)
         return self._writer
 
     async def _handle(self, exchange: Exchange) -> None:
@@ -140,11 +137,12 @@ class _Connection:
         else:
             await writer.respond(*self._refuse(head, error))
 
-    async def _reusable(self, protocol: h11.Connection) -> bool:
+    async def _reusable(self) -> bool:
         writer = self._writer
         if writer is None or writer.gone or not writer.ended:
             return False
-        if protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
+        await writer.watch.ended()
+        if writer.reusable:
             return True
         await closing.finish(self.wire)
         return False
@@ -157,14 +155,18 @@ class _Connection:
             if writer.close_delimited and not writer.ended:
                 self.wire.reset()
 
-    async def _read_head(self, protocol: h11.Connection) -> Head | None:
-        """The next head; None when the client has none to send. Raises a HoptrioError for one that is refused."""
-        if not self.wire.inbox and not await self._wait_for_request():
+    async def _read_head(self) -> Exchange | None:
+        """The next request; None when the client has none to send. Raises a HoptrioError for one that is refused."""
+        # What came with the connection, or behind the request before, is not waited for.
+        if not self.wire.inbox and not self._read_now() and not await self._wait_for_request():
             return None
-        with trio.move_on_after(limits.HEAD_S):
-            raw = await self._receive_head()
-            return None if raw is None else self._parse_head(protocol, raw)
-        raise BodyTooSlow("The request head took too long.")
+        raw = self._take_head(0)
+        if raw is None:
+            with trio.move_on_after(limits.HEAD_S) as late:
+                raw = await self._receive_head()
+            if late.cancelled_caught:
+                raise BodyTooSlow("The request head took too long.")
+        return None if raw is None else self._parse_head(raw)
 
     async def _wait_for_request(self) -> bool:
         with trio.move_on_after(limits.KEEPALIVE_IDLE_S) as scope:
@@ -176,20 +178,34 @@ class _Connection:
         return False
 
     async def _receive_head(self) -> bytes | None:
-        inbox = self.wire.inbox
-        searched = 0
-        while True:
-            if inbox[:2] == b"\r\n":
-                # One empty line in front of a request is ignored (RFC 9112 section 2.2).
-                del inbox[:2]
-            end = find_head_end(inbox, searched)
-            if end is not None:
-                self._raw = bytes(inbox[:end])
-                del inbox[:end]
-                return self._raw
-            searched = len(inbox)
+        raw = None
+        while raw is None:
+            searched = len(self.wire.inbox)
             if not await self._receive():
                 return None
+            raw = self._take_head(searched)
+        return raw
+
+    def _take_head(self, searched: int) -> bytes | None:
+        """The head in the inbox, if it is whole; the first `searched` bytes are known not to end one."""
+        inbox = self.wire.inbox
+        if inbox[:2] == b"\r\n":
+            # One empty line in front of a request is ignored (RFC 9112 section 2.2).
+            del inbox[:2]
+            searched = max(0, searched - 2)
+        end = find_head_end(inbox, searched)
+        if end is None:
+            return None
+        self._raw = bytes(inbox[:end])
+        del inbox[:end]
+        return self._raw
+
+    def _read_now(self) -> bool:
+        """Whether something was there without waiting, if only the end."""
+        try:
+            return self.wire.read_now() is not None
+        except GONE:
+            return True
 
     async def _receive(self) -> bool:
         try:
@@ -197,8 +213,9 @@ class _Connection:
         except GONE:
             return False
 
-    def _parse_head(self, protocol: h11.Connection, raw: bytes) -> Head:
+    def _parse_head(self, raw: bytes) -> Exchange:
         check_raw_head(raw)
+        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES_MAX)
         try:
             protocol.receive_data(raw)
             request = protocol.next_event()
@@ -206,7 +223,8 @@ class _Connection:
             raise BadRequest(_NOT_HTTP) from None
         if not isinstance(request, h11.Request):
             raise BadRequest(_NOT_HTTP)
-        return make_head(request.method, request.target, request.headers, request.http_version, self.wire.peer)
+        head = make_head(request.method, request.target, request.headers, request.http_version, self.wire.peer)
+        return Exchange(head, self._new_writer(head), protocol)
 
 
 def _describe(bug: BaseException) -> dict[str, object]:

@@ -34,8 +34,14 @@ class Exchange:
     def __init__(self, head: Head, writer: ResponseWriter, protocol: h11.Connection) -> None:
         self.head = head
         self.writer = writer
-        self._h11 = protocol
-        writer.body_read = type(protocol.next_event()) is h11.EndOfMessage
+        #: Reads the body; kept no longer than that, as a stream may last for long.
+        self._h11: h11.Connection | None = protocol
+        if type(protocol.next_event()) is h11.EndOfMessage:
+            self._body_over()
+
+    def _body_over(self) -> None:
+        self.writer.body_read = True
+        self._h11 = None
 
     async def read_body(self, max_bytes: int = limits.BODY_BYTES_MAX) -> bytes:
         """The whole request body; call it once, before `writer.start`. b"" if there is none.
@@ -45,14 +51,19 @@ class Exchange:
         `limits.BODY_IDLE_S`, BadRequest for broken framing or a client that left. After any of these the response is
         the connection's last.
         """
-        if self.writer.body_read:
+        if self._h11 is None:
             return b""
         self._check_declared(max_bytes)
-        with trio.move_on_after(limits.BODY_S):
-            body = await self._collect(max_bytes)
-            self.writer.body_read = True
-            return body
-        raise BodyTooSlow("The request body took too long.")
+        chunked = self.head.header("transfer-encoding") is not None
+        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
+        # What came with the head is not waited for.
+        if not await reader.take_inbox():
+            with trio.move_on_after(limits.BODY_S) as late:
+                await self._receive_rest(self._h11, reader)
+            if late.cancelled_caught:
+                raise BodyTooSlow("The request body took too long.")
+        self._body_over()
+        return bytes(reader.body)
 
     def _check_declared(self, max_bytes: int) -> None:
         encoding = (self.head.header("content-encoding") or "identity").strip().lower()
@@ -61,14 +72,12 @@ class Exchange:
         if int(self.head.header("content-length") or 0) > max_bytes:
             raise _too_large(max_bytes)
 
-    async def _collect(self, max_bytes: int) -> bytes:
-        chunked = self.head.header("transfer-encoding") is not None
-        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
-        if not await reader.take_inbox():
+    async def _receive_rest(self, protocol: h11.Connection, reader: _BodyReader) -> None:
+        if protocol.they_are_waiting_for_100_continue:
             await self.writer.ask_for_body()
-            while not await reader.take_inbox():
-                await self._receive()
-        return bytes(reader.body)
+        await self._receive()
+        while not await reader.take_inbox():
+            await self._receive()
 
     async def _receive(self) -> None:
         try:

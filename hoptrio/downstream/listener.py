@@ -101,9 +101,12 @@ class Listener:
         """One client's fault, or a bug met while serving it, is never another's."""
         self.connections += 1
         try:
-            await serve_connection(
+            serving = serve_connection(
                 stream, self._handler, refuse=self._refuse, backlogs=self.backlogs, drain=self._drain
             )
+            # The connection has taken the socket out of it.
+            del stream
+            await serving
         except Exception as bug:
             _LOG.error("connection_failed", error=type(bug).__name__)
         finally:

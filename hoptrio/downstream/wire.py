@@ -2,7 +2,7 @@
 
 A plain socket is written without waiting and its readiness is awaited on the socket itself, so that cancelling never
 loses the count of bytes sent. Any other stream only has ``send_all``, which must not be cancelled: how much of it left
-is then unknown (contract, rule 6). One task reads a wire at a time, one writes.
+is then unknown (contract, rule 6). One task (or call) reads a wire at a time, one writes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from hoptrio import limits
+from hoptrio.readiness import readiness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hoptrio.readiness import Readiness
 
 __all__ = ["GONE", "Wire"]
 
@@ -33,56 +36,80 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Wire:
     """One connection's bytes. `inbox` holds what was received and not yet used, in order."""
 
-    __slots__ = ("closed", "inbox", "peer", "send_now", "sock", "stream")
+    __slots__ = ("_readiness", "closed", "inbox", "peer", "send_now", "sock", "stream")
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.inbox = bytearray()
         #: Our side has closed it; the descriptor is free.
         self.closed = False
         self.sock: socket.socket | None = None
-        self.stream: trio.abc.Stream = stream
+        #: What is below; not set for a plain socket.
+        self.stream: trio.abc.Stream
         #: Plain sockets: take what fits without waiting, return the count, raise OSError. None otherwise.
         self.send_now: Callable[[bytes], int] | None = None
+        #: Where a plain socket is read by calls.
+        self._readiness: Readiness | None = None
         if isinstance(stream, trio.SocketStream):
-            self._adopt(stream)
+            self._adopt(stream.socket)
+        else:
+            self.stream = stream
         self.peer = _peer(self.sock)
 
-    def _adopt(self, stream: trio.SocketStream) -> None:
-        """Hold the socket under trio's wrapper by public means: both then close together, so that a late `send_now`
-        fails with EBADF instead of writing into a reused descriptor."""
-        sock = socket.socket(fileno=stream.socket.detach())
+    def _adopt(self, wrapped: trio.socket.SocketType) -> None:
+        """Take the socket out of trio's wrappers: they are of no use here, and 1 KiB for each connection. A late
+        `send_now` fails with EBADF instead of writing into a reused descriptor."""
+        sock = socket.socket(wrapped.family, wrapped.type, wrapped.proto, fileno=wrapped.detach())
+        sock.setblocking(False)
         self.sock = sock
-        self.stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.send_now = sock.send
+        self._readiness = readiness()
 
     async def handshake(self) -> None:
         """TLS: shake hands now, because a cancelled implicit handshake breaks the stream. Raises one of `GONE`."""
-        if isinstance(self.stream, trio.SSLStream):
+        if self.sock is None and isinstance(self.stream, trio.SSLStream):
             await self.stream.do_handshake()
             transport = self.stream.transport_stream
             if isinstance(transport, trio.SocketStream):
                 self.peer = _host(transport.socket.getpeername())
 
-    async def receive(self) -> bool:
+    async def receive(self, max_bytes: int = limits.READ_BYTES_MAX) -> bool:
         """Wait for bytes and put them into the inbox; False at the end of input. Raises one of `GONE`."""
-        data = await self.stream.receive_some(limits.READ_BYTES_MAX)
-        self.inbox += data
-        return len(data) > 0
-
-    async def watch(self, max_bytes: int) -> bool:
-        """`receive` of at most `max_bytes`, with few frames on the stack: every stream has a task waiting here."""
         if self.closed:
             raise trio.ClosedResourceError
         if self.sock is None:
-            data: bytes | bytearray = await self.stream.receive_some(max_bytes)
-        else:
+            data = await self.stream.receive_some(max_bytes)
+            self.inbox += data
+            return len(data) > 0
+        more = None
+        while more is None:
             await trio.lowlevel.wait_readable(self.sock)
-            try:
-                data = self.sock.recv(max_bytes)
-            except BlockingIOError:
-                return True
+            more = self.read_now(max_bytes)
+        return more
+
+    def read_now(self, max_bytes: int = limits.READ_BYTES_MAX) -> bool | None:
+        """Put what is there already into the inbox; False at the end of input, None if nothing is there, as always on
+        a stream that is no plain socket. Raises one of `GONE`."""
+        if self.sock is None:
+            return None
+        try:
+            data = self.sock.recv(max_bytes)
+        except BlockingIOError:
+            return None
         self.inbox += data
         return len(data) > 0
+
+    def call_when_readable(self, call: Callable[[], None]) -> bool:
+        """Let `call` read whenever there is something; False = this wire has to be waited for."""
+        if self.sock is None or self._readiness is None:
+            return False
+        if not self.closed:
+            self._readiness.add(self.sock.fileno(), call)
+        return True
+
+    def call_no_more(self) -> None:
+        """Undo `call_when_readable`."""
+        if self.sock is not None and self._readiness is not None:
+            self._readiness.remove(self.sock.fileno())
 
     async def send(self, data: bytes | bytearray) -> int:
         """Wait until some of `data` is taken, return how much. Raises one of `GONE`."""
@@ -127,17 +154,28 @@ class Wire:
         if self.sock is None:
             return False
         if not self.closed:
-            self.closed = True
             with suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            cast("trio.SocketStream", self.stream).socket.close()
+            self._close_socket(self.sock)
         return True
 
     async def close(self) -> None:
         """Close without ceremony. Cancelling it still closes."""
-        if not self.closed:
-            self.closed = True
+        if self.closed:
+            return
+        if self.sock is not None:
+            self._close_socket(self.sock)
+            return
+        self.closed = True
+        with trio.move_on_after(limits.LINGER_S, shield=True):
             await trio.aclose_forcefully(self.stream)
+
+    def _close_socket(self, sock: socket.socket) -> None:
+        """Whoever waits for it gets trio.ClosedResourceError."""
+        self.closed = True
+        self.call_no_more()
+        trio.lowlevel.notify_closing(sock)
+        sock.close()
 
 
 def _peer(sock: socket.socket | None) -> str:

@@ -6,23 +6,21 @@ does until one task has emptied it. That task exists only while something waits,
 watch. On any other transport everything goes through the backlog. The task belongs to the connection and is shielded: a
 write is never cancelled halfway, whatever becomes of the handler; it ends when the backlog is empty or dropped.
 
-h11 writes the head and judges the end; the chunks between are framed here (0.7 us a write, measured, against 5.3
-through h11), which h11 cannot tell from chunks of its own because its chunk writer keeps no state.
+Heads and chunks are framed by `framing`. The connection can carry another request if nobody said ``close``, the body of
+this one was read, and the response came to its end (RFC 9112 section 9.3).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from http import HTTPStatus
+from math import inf
 from typing import TYPE_CHECKING
 
-import h11
 import trio
 
 from hoptrio import limits
-from hoptrio.downstream import closing
+from hoptrio.downstream import closing, framing
 from hoptrio.downstream.backlog import backlog_bytes_max
-from hoptrio.downstream.watch import watch
+from hoptrio.downstream.watch import Watch
 from hoptrio.downstream.wire import GONE
 
 if TYPE_CHECKING:
@@ -30,13 +28,15 @@ if TYPE_CHECKING:
 
     from hoptrio.downstream.backlog import BacklogTotal
     from hoptrio.downstream.drain import Drain
+    from hoptrio.downstream.head import Head
     from hoptrio.downstream.wire import Wire
 
 __all__ = ["ResponseWriter"]
 
 #: Taken from the backlog and offered to the transport in one go.
 _PIECE_BYTES = 64 * limits.KIB
-_CLOSE = (b"connection", b"close")
+_CLOSE = (b"Connection", b"close")
+_CHUNKED = (b"Transfer-Encoding", b"chunked")
 _BODILESS = (204, 304)
 
 
@@ -52,16 +52,14 @@ class ResponseWriter:
         "_drained",
         "_draining",
         "_ending",
-        "_h11",
         "_head_only",
         "_http10",
+        "_last",
         "_nursery",
         "_open",
         "_unsent_bytes",
         "_waiting",
         "_waiting_max",
-        "_watch_ended",
-        "_watch_scope",
         "body_read",
         "close_delimited",
         "ended",
@@ -69,25 +67,25 @@ class ResponseWriter:
         "half_closed",
         "head_written",
         "last_write_at",
+        "watch",
         "wire",
     )
 
     def __init__(
         self,
         wire: Wire,
-        protocol: h11.Connection,
+        request: Head | None,
         backlogs: BacklogTotal,
         drain: Drain,
         nursery: trio.Nursery,
-        *,
-        head_only: bool,
-        http10: bool,
     ) -> None:
-        """`protocol` has read the request's head, `nursery` is the connection's. `head_only`: the method was HEAD.
-        `http10`: the client knows no chunks."""
+        """`request` is the head that is answered, None for one that was refused; `nursery` is the connection's."""
         self.wire = wire
-        self._head_only = head_only
-        self._http10 = http10
+        self._head_only = request is not None and request.method == b"HEAD"
+        #: The client knows no chunks.
+        self._http10 = request is not None and request.http_version == b"1.0"
+        #: The connection ends with this response.
+        self._last = request is None or self._http10 or framing.says_close(request.headers)
         self.head_written = False
         self.half_closed = False
         self.gone = False
@@ -101,7 +99,6 @@ class ResponseWriter:
         self.close_delimited = False
         #: The response is complete, and delivered as far as the kernel.
         self.ended = False
-        self._h11 = protocol
         self._backlogs = backlogs
         self._drain_state = drain
         self._waiting = bytearray()
@@ -114,8 +111,7 @@ class ResponseWriter:
         self._draining = False
         self._drain_scope: trio.CancelScope | None = None
         self._drained: trio.Event | None = None
-        self._watch_scope: trio.CancelScope | None = None
-        self._watch_ended: trio.Event | None = None
+        self.watch = Watch(self, nursery)
 
     @property
     def blocked_since(self) -> float | None:
@@ -131,40 +127,41 @@ class ResponseWriter:
         self._unsent_bytes = self.wire.unsent_bytes()
 
     async def ask_for_body(self) -> None:
-        """The interim answer to ``Expect: 100-continue`` (RFC 9110 section 10.1.1), if the client waits for it."""
-        if not self.gone and self._h11.they_are_waiting_for_100_continue:
-            self._put(self._h11.send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue")))
+        """The interim answer to ``Expect: 100-continue``."""
+        if not self.gone:
+            self._put(framing.CONTINUE)
             await self._flush()
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Watch the client in `nursery` from now on."""
-        self._watch_scope = trio.CancelScope()
-        nursery.start_soon(self._watch, self._watch_scope)
+    def start(self) -> None:
+        """Watch the client from now on."""
+        if not self.gone and not self.wire.closed:
+            self.watch.start()
 
-    async def _watch(self, scope: trio.CancelScope) -> None:
-        try:
-            with scope:
-                await watch(self)
-        finally:
-            self._watch_scope = None
-            if self._watch_ended is not None:
-                self._watch_ended.set()
+    def stop(self) -> None:
+        """Watch it no more."""
+        self.watch.stop()
 
     def head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Write the head of a streamed response."""
         if self.gone or self.wire.closed:
             return
-        self._put(self._head(status, headers))
         has_body = self._has_body(status)
         self._chunked = has_body and not self._http10
         self.close_delimited = has_body and self._http10
+        # What a GET's answer would have is said in the answer to HEAD, too (RFC 9110 section 9.3.2).
+        chunked = status not in _BODILESS and not self._http10
+        self._put(self._head(status, [*headers, _CHUNKED] if chunked else headers))
         self._open = has_body and not self.gone
 
     def _head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
+        self._last = self._last or self._drain_state.draining or not self.body_read
         self.head_written = True
-        last = self._drain_state.draining or not self.body_read
-        fields = [*headers, _CLOSE] if last else list(headers)
-        return self._h11.send(h11.Response(status_code=status, headers=fields, reason=_reason(status)))
+        return framing.head(status, [*headers, _CLOSE] if self._last else headers)
+
+    @property
+    def reusable(self) -> bool:
+        """Another request may follow on the connection."""
+        return self.ended and not self._last
 
     def _has_body(self, status: int) -> bool:
         """Whether a body may follow; the answer to HEAD has only its head (RFC 9112 section 6.3)."""
@@ -174,7 +171,7 @@ class ResponseWriter:
         """Write whole events; before `head` and after the end, nothing."""
         if not self._open or not data:
             return
-        self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        self._put(framing.chunk(data) if self._chunked else data)
 
     def _put(self, data: bytes) -> None:
         self.last_write_at = trio.current_time()
@@ -245,71 +242,69 @@ class ResponseWriter:
         if not self.wire.reset():
             self._nursery.start_soon(self.wire.close)
 
-    async def end(self) -> None:
+    async def end(self, until: float = inf) -> None:
         """Deliver the backlog, then end the body cleanly. Returns early if the client is gone; gives up, and the client
-        is gone, when it takes nothing for `limits.WRITE_STALL_S`. Cancelled halfway, only an abort is possible."""
+        is gone, when it takes nothing for `limits.WRITE_STALL_S`, and at the trio time `until`. Cancelled halfway, only
+        an abort is possible."""
         if self.gone or self._ending:
             return
         self._ending = True
-        tail = self._h11.send(h11.EndOfMessage())
-        if tail:
-            self._put(tail)
-        await self._complete()
+        if self._chunked:
+            self._put(framing.LAST_CHUNK)
+        await self._complete(until)
 
-    async def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole response with Content-Length. It has `limits.RESPOND_S` to be taken, or the client is gone."""
+    async def respond(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, until: float = inf
+    ) -> None:
+        """A whole response with Content-Length. It has `limits.RESPOND_S` to be taken, and until the trio time `until`,
+        or the client is gone."""
         if self.gone or self.wire.closed:
             return
         self._ending = True
-        fields = list(headers)
-        if status not in _BODILESS:
-            fields.append((b"content-length", b"%d" % len(body)))
-        parts = [self._head(status, fields)]
-        if self._has_body(status):
-            parts += self._h11.send_with_data_passthrough(h11.Data(data=body)) or ()
-        self._h11.send(h11.EndOfMessage())
-        self._put(b"".join(parts))
-        with trio.move_on_after(limits.RESPOND_S):
-            await self._complete()
-            return
-        self.leave()
+        length = () if status in _BODILESS else ((b"content-length", b"%d" % len(body)),)
+        made = self._head(status, [*headers, *length])
+        self._put(made + body if self._has_body(status) else made)
+        await self._complete(min(until, trio.current_time() + limits.RESPOND_S))
 
-    async def _complete(self) -> None:
+    async def _complete(self, until: float) -> None:
         self._open = False
-        await self._flush()
+        await self._flush(until)
         if self.gone:
             return
         self.ended = True
-        if self._h11.our_state is not h11.DONE:
+        if self._last:
             try:
                 await self.wire.send_eof()
             except GONE:
                 self.gone = True
 
-    async def _flush(self) -> None:
+    async def _flush(self, until: float = inf) -> None:
         """Wait until nothing waits or the client is gone."""
         while self._waiting:
             since = self.blocked_since or self.last_write_at
-            with trio.move_on_at(since + limits.WRITE_STALL_S):
+            with trio.move_on_at(min(since + limits.WRITE_STALL_S, until)):
                 if self._drained is None:
                     self._drained = trio.Event()
                 await self._drained.wait()
-            if self._waiting and self.blocked_since == since and trio.current_time() >= since + limits.WRITE_STALL_S:
+            now = trio.current_time()
+            stalled = self.blocked_since == since and now >= since + limits.WRITE_STALL_S
+            if self._waiting and (stalled or now >= until):
                 self.leave()
 
-    async def abort(self) -> None:
-        """Deliver the backlog, then end so that no client can take the body for complete, and close. After an `end`
-        that was cut short the backlog holds the final chunk and is dropped."""
+    async def abort(self, until: float = inf) -> None:
+        """Deliver the backlog, by `until` at most, then end so that no client can take the body for complete, and
+        close. After an `end` that was cut short the backlog holds the final chunk and is dropped."""
         if self.gone or self.ended or self.wire.closed:
             return
         if self._ending:
             self.leave()
             return
         self._open = False
-        await self._flush()
+        await self._flush(until)
         if self.gone:
             return
-        await self._stop_watch()
+        self.watch.stop()
+        await self.watch.ended()
         await closing.truncate(self.wire, close_delimited=self.close_delimited)
 
     def forget(self) -> None:
@@ -320,18 +315,3 @@ class ResponseWriter:
         self._blocked_since = None
         if self._drain_scope is not None:
             self._drain_scope.cancel()
-
-    async def _stop_watch(self) -> None:
-        """Two tasks cannot read one socket: the lingering read begins when the watch has ended."""
-        if self._watch_scope is not None:
-            self._watch_ended = trio.Event()
-            self._watch_scope.cancel()
-            await self._watch_ended.wait()
-
-
-@lru_cache
-def _reason(status: int) -> bytes:
-    try:
-        return HTTPStatus(status).phrase.encode("ascii")
-    except ValueError:
-        return b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,7 +47,8 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
-    with ExitStack() as stack:
+    source: ChannelSource | None = None
+    try:
         try:
             call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
@@ -71,7 +72,6 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
                 created_s=record.created_at_ms // 1000,
                 dropped=face.tools_dropped,
             )
-            stack.callback(source.close)
             gateway.check_room()
             gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
@@ -79,6 +79,9 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
             raise
         gateway.rates.check(key, call.protocol)
         await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
+    finally:
+        if source is not None:
+            source.close()
 
 
 async def _run(

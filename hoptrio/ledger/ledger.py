@@ -568,12 +568,14 @@ class Ledger:
 
         ticket = Ticket(operation, done)
         self._writer.submit(ticket)
+        if hasten is not None:
+            with trio.move_on_after(limits.JOURNAL_S, shield=True):
+                await answered.wait()
+            if answered.is_set():
+                return ticket
+            hasten(ticket)
+            wait_s -= limits.JOURNAL_S
         with trio.move_on_after(wait_s, shield=True):
-            if hasten is not None:
-                with trio.move_on_after(limits.JOURNAL_S):
-                    await answered.wait()
-                if not answered.is_set():
-                    hasten(ticket)
             await answered.wait()
         ticket.abandoned = not answered.is_set()
         return ticket

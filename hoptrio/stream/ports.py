@@ -6,13 +6,12 @@ client's protocol. A stream knows nothing else of the world.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import trio
 
     from hoptrio.errors import HoptrioError
     from hoptrio.stream.blame import Blame
@@ -40,9 +39,11 @@ class Writer(Interface):
     def blocked_since(self) -> float | None:
         """trio time since when the backlog has been waiting with nothing taken by the client; None = nothing waits."""
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Tasks that the response needs (watching the client, emptying the backlog) run in `nursery` from now on; the
-        caller cancels it when the response is over."""
+    def start(self) -> None:
+        """Watch the client from now on, to learn whether it left."""
+
+    def stop(self) -> None:
+        """The response is over, or whoever wrote it is: watch no more."""
 
     def head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Write the head of a streamed response (chunked on HTTP/1.1, close-delimited on 1.0)."""
@@ -53,13 +54,16 @@ class Writer(Interface):
     def leave(self) -> None:
         """From now on the client has left: drop the backlog, close its connection."""
 
-    async def end(self) -> None:
-        """Deliver the backlog, then end the body cleanly. Returns early if the client is `gone`."""
+    async def end(self, until: float = inf) -> None:
+        """Deliver the backlog, then end the body cleanly. Returns early if the client is `gone`, which it is when it
+        has not taken everything at the trio time `until`, as with `abort` and `respond`."""
 
-    async def abort(self) -> None:
+    async def abort(self, until: float = inf) -> None:
         """Deliver the backlog, then end so that no client can take the body for complete (`downstream.closing`)."""
 
-    async def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    async def respond(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes, until: float = inf
+    ) -> None:
         """A whole response with Content-Length, instead of `head` and the rest."""
 
 

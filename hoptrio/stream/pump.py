@@ -114,26 +114,38 @@ class EventPump:
 
     async def run(self, answer: Answer, first: bytes) -> Ended:
         """Read until the terminal, the provider's error, or the end of the body, whichever is first."""
-        reader, splitter = self._reader, self._splitter
-        data: bytes | BodyEnd = first
-        while not isinstance(data, BodyEnd):
-            self._take(splitter.feed(data))
-            if splitter.too_large:
-                return Ended(Reason.EVENT_TOO_LARGE)
-            if reader.patience_s == 0:
-                return self._judge(clean=True)
-            patience_s = reader.patience_s
-            data = await (answer.receive() if patience_s is None else self._receive(answer, patience_s))
-        return self._ended(data)
+        end: BodyEnd | None = None
+        self._read(first)
+        while end is None and not self._over:
+            patience_s = self._reader.patience_s
+            end = await (answer.each(self._read) if patience_s is None else self._wait(answer, patience_s))
+        if self._splitter.too_large:
+            return Ended(Reason.EVENT_TOO_LARGE)
+        return self._judge(clean=True) if end is None or self._over else self._ended(end)
 
     def cut(self, reason: Reason) -> Ended:
         """Complete evidence wins over whatever ended the reading."""
         ended = self._judge(clean=False)
         return ended if ended.reason in (None, Reason.UNCONVERTIBLE) else Ended(reason)
 
-    async def _receive(self, answer: Answer, patience_s: float) -> bytes | BodyEnd:
+    @property
+    def _over(self) -> bool:
+        """Nothing more is read."""
+        return self._reader.patience_s == 0 or self._splitter.too_large
+
+    def _read(self, data: bytes) -> bool:
+        """One read; True if there is something to decide before the next."""
+        self._take(self._splitter.feed(data))
+        return self._reader.patience_s is not None or self._splitter.too_large
+
+    async def _wait(self, answer: Answer, patience_s: float) -> BodyEnd | None:
+        """One more read, or silence, which is the end."""
         with trio.move_on_after(patience_s):
-            return await answer.receive()
+            data = await answer.receive()
+            if isinstance(data, BodyEnd):
+                return data
+            self._read(data)
+            return None
         return BodyEnd.CLEAN
 
     def _take(self, events: Iterable[SseEvent]) -> None:

@@ -1,18 +1,19 @@
 """One stream: hold, dispatch, relay, settle, tell. The task group and the order of its ends.
 
-    nursery ── writer's tasks     watch the client; empty its backlog           (downstream's, started here)
-            ── clock              keep-alive, header limit, stall, write stall
-            ── this task          hold -> [ scope: { open -> pump } ] -> settle -> tell -> deliver
+    this task    hold -> [ scope: { open -> pump } ], perhaps again -> settle -> tell -> deliver
+    writer       watches the client, empties its backlog                           (downstream's, started here)
+    clock        keep-alive, header limit, stall, write stall
 
-The scope around the provider's side carries the deadline; a shutdown ends it early through `stop`. Inside it are the
-attempts, one or several by the contract, each with a reader and a scope of its own, which the clock ends when it
-stalls. However it ends, the settlement follows, shielded: nothing that a client, a provider or an operator does can
-skip or repeat it, and only the last attempt is in it. A client that leaves cancels nothing: writes become no-ops, and
+The scope around an attempt carries the deadline of the whole, from the first dispatch; the clock ends it when the
+attempt stalls, a shutdown through `stop`. Attempts are one or several by the contract, each with a reader and a scope
+of its own. However the last one ends, the settlement follows, shielded: nothing that a client, a provider or an
+operator does can skip or repeat it, and only that attempt is in it. A client that leaves cancels nothing: writes become no-ops, and
 the provider is read to its terminal or the deadline.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import structlog
@@ -85,7 +86,8 @@ class Stream:
             keepalive=self._keepalive,
             stalled=self._stalled,
         )
-        self._scope = trio.CancelScope()
+        #: Of the provider's side; it begins with the first dispatch.
+        self._deadline = inf
         self._stop_reason: Reason | None = None
         self._dispatched_at: float | None = None
         #: Attempts begun, and those of which a byte left for the provider.
@@ -104,10 +106,12 @@ class Stream:
 
     async def run(self) -> None:
         """Carry the stream through. Returns when the client has been told, or has left and the hold is resolved."""
-        async with trio.open_nursery() as nursery:
-            self._writer.start(nursery)
-            await self._serve(nursery)
-            nursery.cancel_scope.cancel()
+        self._writer.start()
+        try:
+            await self._serve()
+        finally:
+            self._clock.stop()
+            self._writer.stop()
 
     def stop(self, reason: Reason) -> None:
         """End the provider's side now, for `reason`. What is complete by then stays complete, and nothing is tried
@@ -135,7 +139,7 @@ class Stream:
 
     # -- the way through ------------------------------------------------------------------------------------------
 
-    async def _serve(self, nursery: trio.Nursery) -> None:
+    async def _serve(self) -> None:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
@@ -143,7 +147,7 @@ class Stream:
             return
         self.note("held")
         # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
-        nursery.start_soon(self._clock.run)
+        self._clock.start()
         ended = Ended(Reason.SHUTDOWN)  # what it is if this task is cancelled from outside
         settled = False
         try:
@@ -158,17 +162,14 @@ class Stream:
 
     async def _provider_side(self) -> Ended:
         """Attempts under the scope; a bug in there ends this stream and no other."""
-        ended: Ended | None = None
         try:
-            with self._scope:
-                ended = await self._attempts()
+            ended = await self._attempts()
         except Exception as error:
             log.error("stream failed", error=type(error).__name__, exc_info=error)
             ended = Ended(Reason.INTERNAL)
-        if ended is not None:
+        if not self._cut_short:
             self._source.over(self._blame(ended))
             return ended
-        ended = self._pump.cut(self._cut_reason())
         said = self._blame(ended)
         # Silence in what an attempt before left of the time, or in less than a stall takes, proves nothing.
         short = self._tried > 1 or self._contract.deadline_seconds < limits.STALL_S
@@ -197,8 +198,11 @@ class Stream:
         self._meter.asked(self._channel)
         self._reading = self._source.reading
         self._answer: Answer | None = None
-        self._attempt_scope = trio.CancelScope()
-        self._attempt_reason = Reason.STALLED
+        self._scope = trio.CancelScope(deadline=self._deadline)
+        #: Why the clock or the client ended the attempt; None = it did not.
+        self._attempt_reason: Reason | None = None
+        #: The deadline or a shutdown ended the attempt.
+        self._cut_short = False
         self._clock.progress_at = None
         self._answered = False
         self._kept: Kept | None = None
@@ -206,10 +210,10 @@ class Stream:
         self._pump: Pump = self._make_pump()
 
     async def _attempt(self) -> Ended:
-        ended: Ended | None = None
-        with self._attempt_scope:
-            ended = await self._exchange()
-        return self._pump.cut(self._attempt_reason) if ended is None else ended
+        with self._scope:
+            return await self._exchange()
+        self._cut_short = self._attempt_reason is None
+        return self._pump.cut(self._attempt_reason or self._cut_reason())
 
     def _try_again(self, ended: Ended) -> bool:
         """Give a failed attempt up, and choose a channel for another; False = this one stands.
@@ -219,7 +223,7 @@ class Stream:
         said = self._blame(ended)
         seen = self._kept is not None and self._kept.released
         left = self._writer.gone or self._writer.half_closed
-        over = self._tried >= self._contract.attempts or self._stop_reason is not None
+        over = self._tried >= self._contract.attempts or self._stop_reason is not None or self._cut_short
         if over or seen or left or not said.mendable:
             return False
         self._source.over(said)
@@ -253,7 +257,7 @@ class Stream:
         now = trio.current_time()
         if self._dispatched_at is None:
             self._dispatched_at = now
-            self._scope.deadline = now + self._contract.deadline_seconds
+            self._deadline = self._scope.deadline = now + self._contract.deadline_seconds
         self._dispatches += 1
         self._clock.progress_at = now
         self.note("dispatched")
@@ -295,8 +299,9 @@ class Stream:
             self._source.answered()
 
     def _end_attempt(self, reason: Reason) -> None:
-        self._attempt_reason = reason
-        self._attempt_scope.cancel()
+        if not self._scope.cancel_called:
+            self._attempt_reason = reason
+            self._scope.cancel()
 
     def _keepalive(self) -> None:
         self._meter.kept_alive()
@@ -359,23 +364,21 @@ class Stream:
         """Write what is left to write and deliver it, within the delivery's own deadline."""
         if self._writer.gone:
             return
-        deadline = trio.current_time() if self._dispatched_at is None else self._dispatched_at
-        with trio.move_on_at(deadline + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S) as late:
-            if self._call.framing is Framing.JSON:
-                await self._tell_whole(ended, settled=settled)
-            else:
-                await self._tell_stream(ended, settled=settled)
-        if late.cancelled_caught:
-            self._writer.leave()
+        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+        if self._call.framing is Framing.JSON:
+            await self._tell_whole(ended, until, settled=settled)
+        else:
+            await self._tell_stream(ended, until, settled=settled)
 
-    async def _tell_whole(self, ended: Ended, *, settled: bool) -> None:
+    async def _tell_whole(self, ended: Ended, until: float, *, settled: bool) -> None:
         charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
         if settled and self._answer is not None and (ended.reason is None or charged_without):
-            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail)
+            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail, until)
         else:
-            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)))
+            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)), until)
 
-    async def _tell_stream(self, ended: Ended, *, settled: bool) -> None:
+    async def _tell_stream(self, ended: Ended, until: float, *, settled: bool) -> None:
         writer = self._writer
         step = ending(
             self._contract,
@@ -387,7 +390,7 @@ class Stream:
         )
         error = self._error(ended, settled=settled)
         if step.status:
-            await writer.respond(*self._face.refusal(error))
+            await writer.respond(*self._face.refusal(error), until)
             return
         self._write_head()
         if self._kept is not None and (step.tail or step.event):
@@ -396,7 +399,7 @@ class Stream:
             writer.write(ended.tail)
         if step.event and self._reader is not None:
             writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
-        await (writer.end() if step.clean else writer.abort())
+        await (writer.end(until) if step.clean else writer.abort(until))
 
     def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
         return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)

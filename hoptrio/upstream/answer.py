@@ -9,7 +9,7 @@ from typing import Protocol as Interface
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
 __all__ = ["Answer", "BodyEnd", "Origin", "Unreached", "UnreachedKind", "UpstreamRequest"]
 
@@ -80,6 +80,10 @@ class Answer(Interface):
 
     def receive(self) -> Awaitable[bytes | BodyEnd]:
         """The next bytes of the body, decoded, never empty; or how it ended. Cancelling it loses no byte."""
+
+    def each(self, take: Callable[[bytes], bool]) -> Awaitable[BodyEnd | None]:
+        """Hand on what `receive` would give, piece by piece, without a task's waking for each, until `take` returns
+        True; how the body ended, None if it has not. What `take` raises is raised. Cancelling it loses no byte."""
 
     def finish(self) -> None:
         """Done with it: the connection goes back to the pool as soon as the body ends (waited for in the background,

@@ -10,6 +10,7 @@ the body ended by its own framing with nothing behind it, and neither the versio
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Home", "Http1Answer", "Opening", "opening"]
 
 Headers = tuple[tuple[bytes, bytes], ...]
+#: Stands for the length of a request's body, so that h11 knows its framing.
+_ANY_LENGTH = (b"content-length", b"0")
+#: Puts h11 in the state in which a response is expected; how its body ends does not depend on more than the method.
+_ASKED = h11.Request(method=b"POST", target=b"/", headers=[(b"host", b"provider"), _ANY_LENGTH])
 
 
 class Home(Interface):
@@ -51,25 +56,31 @@ class Home(Interface):
 
 
 class Opening:
-    """A request as it is written, and the state machine that will read the answer's head."""
+    """A request as it is written."""
 
-    __slots__ = ("body", "head", "http")
+    __slots__ = ("body", "head")
 
-    def __init__(self, http: h11.Connection, head: bytes, body: bytes) -> None:
-        self.http = http
+    def __init__(self, head: bytes, body: bytes) -> None:
         self.head = head
         self.body = body
 
 
 def opening(request: UpstreamRequest) -> Opening:
     """Serialise a request. Raises ValueError if it is not valid HTTP; h11's own message would quote the header."""
-    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=limits.UPSTREAM_HEAD_BYTES_MAX)
-    headers = [*request.headers, (b"content-length", b"%d" % len(request.body))]
+    head = _head(request.method, request.target, request.headers)
+    return Opening(b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body)), request.body)
+
+
+@lru_cache(maxsize=256)
+def _head(method: bytes, target: bytes, headers: Headers) -> bytes:
+    """The request line and `headers`, as h11 judges and writes them; without the blank line. Most requests to a channel
+    differ in their body alone, and h11 takes 20 us for a head."""
+    http = h11.Connection(h11.CLIENT)
     try:
-        head = http.send(h11.Request(method=request.method, target=request.target, headers=headers))
+        head = http.send(h11.Request(method=method, target=target, headers=[*headers, _ANY_LENGTH]))
     except h11.LocalProtocolError:
         raise ValueError("the request to the provider is not valid HTTP") from None
-    return Opening(http, head or b"", request.body)
+    return (head or b"").removesuffix(b"content-length: 0\r\n\r\n")
 
 
 class Connection:
@@ -94,7 +105,7 @@ class Connection:
             if on_dispatched is not None:
                 on_dispatched()
             await self._send(sent)
-            answer = await self._read_head(sent.http)
+            answer = await self._read_head()
         finally:
             if not isinstance(answer, Http1Answer):
                 self.close()
@@ -136,7 +147,9 @@ class Connection:
         else:
             self._home.send_rest(self, sent.body)
 
-    async def _read_head(self, http: h11.Connection) -> Http1Answer | Unreached:
+    async def _read_head(self) -> Http1Answer | Unreached:
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=limits.UPSTREAM_HEAD_BYTES_MAX)
+        http.send(_ASKED)
         try:
             while data := await self.wire.receive():
                 http.receive_data(data)
@@ -170,10 +183,19 @@ class Http1Answer:
         self._done = False
 
     def receive(self) -> Coroutine[Any, Any, bytes | BodyEnd]:
-        """See `answer.Answer.receive`. Every event passes here: one frame less on the way."""
+        """See `answer.Answer.receive`."""
         if self._decoder is None:
             return self._receive_framed()
         return self._receive_decoded(self._decoder)
+
+    async def each(self, take: Callable[[bytes], bool]) -> BodyEnd | None:
+        """See `answer.Answer.each`."""
+        if self._decoder is None:
+            return await self._each_framed(take)
+        while isinstance(data := await self._receive_decoded(self._decoder), bytes):
+            if take(data):
+                return None
+        return data
 
     def finish(self) -> None:
         """See `answer.Answer.finish`."""
@@ -232,6 +254,24 @@ class Http1Answer:
             body = framing.feed(data)
             if body:
                 return body
+        return framing.end
+
+    async def _each_framed(self, take: Callable[[bytes], bool]) -> BodyEnd | None:
+        framing = self._framing
+
+        def feed(data: bytes) -> bool:
+            if not data:
+                framing.eof()
+                return True
+            body = framing.feed(data)
+            return (bool(body) and take(body)) or framing.end is not None
+
+        first, self._first = self._first, b""
+        if framing.end is None and not (first and feed(first)):
+            try:
+                await self.connection.wire.receive_each(feed)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                framing.end = BodyEnd.RESET
         return framing.end
 
     async def _receive_decoded(self, decoder: Decoder) -> bytes | BodyEnd:

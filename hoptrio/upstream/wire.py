@@ -6,18 +6,24 @@ something nobody asked for) is recognised before a request is risked on it.
 
 A plain socket is read by waiting first and reading then: trio's own `receive_some` tries first, which costs an
 exception for every event of a paced stream, and where bytes are there already the wait is the checkpoint that fairness
-needs.
+needs. The events of a stream are not even waited for by its task (`receive_each`).
 """
 
 from __future__ import annotations
 
 import os
 import select
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from hoptrio import limits
+from hoptrio.readiness import readiness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hoptrio.readiness import Readiness
 
 __all__ = ["Wire", "close_now"]
 
@@ -25,7 +31,7 @@ __all__ = ["Wire", "close_now"]
 class Wire:
     """One connected stream (TLS and tunnel included). One task reads, one writes."""
 
-    __slots__ = ("_fd", "_plain", "_stream")
+    __slots__ = ("_fd", "_plain", "_readiness", "_stream")
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -33,6 +39,8 @@ class Wire:
         transport = _transport(stream)
         #: The socket's descriptor, -1 if there is none below (memory streams).
         self._fd: int = transport.socket.fileno() if isinstance(transport, trio.SocketStream) else -1
+        #: Where this socket is read by calls.
+        self._readiness: Readiness | None = readiness() if self._plain else None
 
     async def send(self, data: bytes) -> None:
         """Write all of it. Raises trio.BrokenResourceError or trio.ClosedResourceError."""
@@ -46,16 +54,42 @@ class Wire:
         """
         if not self._plain:
             return bytes(await self._stream.receive_some(limits.READ_BYTES_MAX))
-        while True:
+        data = None
+        while data is None:
             if self._fd < 0:
                 raise trio.ClosedResourceError
             await trio.lowlevel.wait_readable(self._fd)
-            try:
-                return os.read(self._fd, limits.READ_BYTES_MAX)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise trio.BrokenResourceError from error
+            data = self._read()
+        return data
+
+    async def receive_each(self, take: Callable[[bytes], bool]) -> None:
+        """Hand every read to `take`, the b"" of the end too, until it returns True. Cancelling it loses no byte.
+
+        Raises what `receive` does, and what `take` does.
+        """
+
+        def read() -> bool:
+            data = self._read()
+            return data is not None and take(data)
+
+        if self._readiness is None:
+            while not take(await self.receive()):
+                pass
+        elif self._fd < 0:
+            raise trio.ClosedResourceError
+        else:
+            await self._readiness.each(self._fd, read)
+
+    def _read(self) -> bytes | None:
+        """What is there now; None if that is nothing."""
+        if self._fd < 0:
+            raise trio.ClosedResourceError
+        try:
+            return os.read(self._fd, limits.READ_BYTES_MAX)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     def readable(self) -> bool:
         """True if an idle connection has bytes, an end or an error to report, and so must not be used again.
@@ -71,7 +105,9 @@ class Wire:
 
     def close(self) -> None:
         """Close now: what waits in `send` or `receive` gets trio.ClosedResourceError. May be called again."""
-        self._fd = -1
+        fd, self._fd = self._fd, -1
+        if self._readiness is not None:
+            self._readiness.closing(fd)
         close_now(self._stream)
 
     def _decrypted(self) -> bool:

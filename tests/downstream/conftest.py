@@ -121,11 +121,12 @@ def streaming(body):
     """A handler that runs `body(writer)` as the stream layer does."""
 
     async def handler(exchange):
-        async with trio.open_nursery() as nursery:
-            exchange.writer.start(nursery)
+        exchange.writer.start()
+        try:
             exchange.writer.head(200, SSE)
             await body(exchange.writer)
-            nursery.cancel_scope.cancel()
+        finally:
+            exchange.writer.stop()
 
     return handler
 

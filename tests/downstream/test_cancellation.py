@@ -25,14 +25,15 @@ class CancelAt(trio.abc.Instrument):
 
 async def handler(exchange):
     await exchange.read_body()
-    async with trio.open_nursery() as nursery:
-        exchange.writer.start(nursery)
+    exchange.writer.start()
+    try:
         exchange.writer.head(200, [])
         for _ in range(3):
             exchange.writer.write(b"data: 1\n\n")
             await trio.lowlevel.checkpoint()
         await exchange.writer.end()
-        nursery.cancel_scope.cancel()
+    finally:
+        exchange.writer.stop()
 
 
 async def run(gateway, step):

@@ -52,10 +52,11 @@ class Rig:
         self.writer.last_write_at = trio.current_time()
 
     async def run(self, script):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.clock.run)
+        self.clock.start()
+        try:
             await script()
-            nursery.cancel_scope.cancel()
+        finally:
+            self.clock.stop()
 
 
 async def test_idle_keepalive_comes_ten_seconds_after_the_last_byte(autojump_clock):
