@@ -67,13 +67,10 @@ __all__ = [
 
 _AMOUNT = r"^[0-9]{1,15}(\.[0-9]{1,9})?$"
 Amount = Annotated[str, Meta(pattern=_AMOUNT, description="A decimal amount.", examples=["12.5"])]
-#: Not 0, however it is written.
-_SOME = r"^(?!-?0+(\.0+)?$)"
-SomeAmount = Annotated[
-    str, Meta(pattern=_SOME + _AMOUNT[1:], description="A decimal amount above 0.", examples=["12.5"])
-]
+SomeAmount = Annotated[str, Meta(pattern=_AMOUNT, description="A decimal amount above 0.", examples=["12.5"])]
 SignedAmount = Annotated[
-    str, Meta(pattern=_SOME + "-?" + _AMOUNT[1:], description="A decimal amount other than 0.", examples=["-0.75"])
+    str,
+    Meta(pattern="^-?" + _AMOUNT[1:], description="A decimal amount other than 0.", examples=["-0.75"]),
 ]
 Money = Annotated[str, Meta(description="A decimal amount in the ledger's currency.", examples=["0.128"])]
 Time = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds.", examples=["2026-11-30T10:00:00.000Z"])]

@@ -55,7 +55,7 @@ async def test_it_answers_until_it_is_stopped(listening):
     answer = await get(address)
     assert (answer.status_code, "server" in answer.headers) == (200, False)
     stop.set()
-    with trio.fail_after(5):
+    with trio.fail_after(10):
         await stopped.wait()
 
 
@@ -72,7 +72,7 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(listening):
             assert (await get(address)).status_code == 200
         began_at = trio.current_time()
         stop.set()
-        with trio.fail_after(5):
+        with trio.fail_after(10):
             await stopped.wait()
         assert trio.current_time() - began_at < 3
 
@@ -85,7 +85,7 @@ async def test_clients_that_say_nothing_or_half_cannot_hold_up_the_end(listening
         await stream.send_all(half or b" ")
     assert (await get(address)).status_code == 200
     stop.set()
-    with trio.fail_after(5):
+    with trio.fail_after(10):
         await stopped.wait()
     for stream in opened:
         await stream.aclose()
@@ -97,7 +97,7 @@ async def test_an_idle_connection_is_closed(listening, monkeypatch):
     async with await trio.open_tcp_stream(*address) as stream:
         await stream.send_all(b"GET /login HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         received = b""
-        with trio.fail_after(5):
+        with trio.fail_after(10):
             while data := await stream.receive_some():
                 received += data
     assert received.startswith(b"HTTP/1.1 200")
@@ -116,7 +116,7 @@ async def test_a_server_that_fails_is_started_again(control, nursery, monkeypatc
     [opened] = listen("127.0.0.1", 0)
     stop = trio.Event()
     nursery.start_soon(serve_control, control.app, [opened], stop)
-    with trio.fail_after(5):
+    with trio.fail_after(10):
         assert (await get(opened.getsockname())).status_code == 200
     assert not failures
     stop.set()
@@ -141,5 +141,33 @@ async def test_a_websocket_is_refused(listening):
     head += b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
     async with await trio.open_tcp_stream(*address) as stream:
         await stream.send_all(head)
-        with trio.fail_after(5):
+        with trio.fail_after(10):
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 403")
+
+
+async def test_an_answer_that_never_comes_cannot_hold_up_the_end_nor_the_others(control, nursery):
+    """A bug that waits for what never happens."""
+    asked = trio.Event()
+
+    async def hangs(scope, receive, send):
+        if scope["type"] == "http" and scope["path"] == "/hangs":
+            asked.set()
+            await trio.sleep_forever()
+        await control.app(scope, receive, send)
+
+    [opened] = listen("127.0.0.1", 0)
+    stop, stopped = trio.Event(), trio.Event()
+
+    async def run():
+        await serve_control(hangs, [opened], stop)
+        stopped.set()
+
+    nursery.start_soon(run)
+    async with await trio.open_tcp_stream(*opened.getsockname()) as stream:
+        await stream.send_all(b"GET /hangs HTTP/1.1\r\nhost: x\r\n\r\n")
+        with trio.fail_after(10):
+            await asked.wait()
+            assert (await get(opened.getsockname())).status_code == 200
+            stop.set()
+            await stopped.wait()
+    opened.close()
