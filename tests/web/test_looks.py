@@ -47,7 +47,7 @@ def test_every_page(browser, site, cookies):
         visitor.open("/playground")
         page.get_by_label("API key").fill(KEY)
         state(ask(visitor, "What is a gateway?\nsim: events=12 reasoning=3 pace=0"), "complete")
-        running = ask(visitor, "And a long answer?\nsim: events=400 pace=50ms")
+        running = ask(visitor, "And a long answer?\nsim: events=4000 pace=50ms")
         expect(running.locator(".said")).to_contain_text("You said")
         keep(visitor, "playground")
         link = page.locator(".turn.answer").first.get_by_role("link").get_attribute("href")
