@@ -3,14 +3,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench world chaos matrix kills api clients fuzz binary clean
+.PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
 	@echo "make test    everything the tests need, then the tests (TEST_ARGS=... are passed on)"
 	@echo "make check   format, lint, types, layers and tidiness"
 	@echo "make format  mend what can be mended"
-	@echo "make bench   what a stream costs next to a byte relay, and the ledger's rates (BENCH_ARGS=... are passed on)"
+	@echo "make bench   gateways next to each other, up to 20 minutes, and the ledger's rates (BENCH_ARGS=... are passed on)"
+	@echo "make bench-check  what a stream costs, counted, against the committed limits (BENCH_ARGS=--lock writes them)"
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
@@ -32,7 +33,7 @@ check:
 	@scripts/setup test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/flake8 hoptrio tests
+	$(BIN)/flake8 hoptrio bench tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
@@ -44,8 +45,13 @@ format:
 
 bench:
 	@scripts/setup test
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m bench $(BENCH_ARGS)
 	$(BIN)/python -m bench.ledger
+
+bench-check:
+	@scripts/setup test
+	$(BIN)/python -m bench check $(BENCH_ARGS)
 
 world:
 	@scripts/setup test

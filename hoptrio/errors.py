@@ -195,7 +195,8 @@ class UpgradeRequired(HoptrioError):
     fault = Fault.CLIENT
     status = 426
     code = "upgrade_not_supported"
-    headers = (("upgrade", "websocket"), ("connection", "upgrade"))  # RFC 9110 sections 7.8 and 15.5.22
+    #: RFC 9110 sections 7.8 and 15.5.22.
+    headers: tuple[tuple[str, str], ...] = (("upgrade", "websocket"), ("connection", "upgrade"))
 
 
 class LimitExceeded(HoptrioError):

@@ -52,6 +52,34 @@ LISTEN_BACKLOG = 4096
 #: Connections one process accepts at a time, streams or not.
 CONNECTIONS_MAX = 20_000
 
+# -- websocket: one connection, many turns ---------------------------------------------------------------------------
+
+#: A connection lives so long; OpenAI's own limit, at which its clients open a new one.
+WEBSOCKET_LIFE_S = 3_600.0
+#: Without a running turn and without a frame for this long it is closed; its client opens another when it has a turn.
+WEBSOCKET_IDLE_S = 900.0
+#: Pings, and the wait for any byte that answers one: a peer that is gone without a FIN is noticed in a minute. Clients
+#: do not answer while their own queue of messages is full, so it is longer than their users take to look at one.
+WEBSOCKET_PING_S = 20.0
+WEBSOCKET_PONG_S = 40.0
+#: An unfinished message above this is to be whole within `BODY_S`, like a body; below it are pings and the like.
+WEBSOCKET_UNFINISHED_BYTES_MAX = 1 * MIB
+#: The closing handshake; the library itself waits for the peer's half for ever.
+WEBSOCKET_CLOSE_S = 2.0
+#: Named lanes and turns that run at a time on one connection: OpenAI's own numbers.
+WEBSOCKET_LANES_MAX = 32
+WEBSOCKET_TURNS_MAX = 16
+#: Turns that wait for their lane, and their bytes: a body's worth. Beyond it a turn is refused with a 429.
+WEBSOCKET_QUEUE_MAX = 64
+WEBSOCKET_QUEUE_BYTES_MAX = BODY_BYTES_MAX
+#: One event on its way to a client: a converted terminal repeats all that was converted, in JSON.
+TURN_EVENT_BYTES_MAX = 256 * MIB
+#: Answers of a connection that a later turn may continue, and what they and their inputs weigh: on one connection (one
+#: conversation can be no larger than a body), and in the process. What was dropped has to be sent again.
+CHAINS_MAX = 64
+CHAINS_BYTES_MAX = BODY_BYTES_MAX
+CHAINS_TOTAL_BYTES_MAX = 512 * MIB
+
 # -- stream: what waits for a client, and for how long ---------------------------------------------------------------
 
 #: Events waiting for one client (contract: 4 MiB), and for all clients of the process.

@@ -1,1 +1,1 @@
-"""Client bytes <-> HTTP/1.1: trio and h11. The only importer of h11.SERVER; knows nothing of protocols or money."""
+"""Client bytes <-> HTTP/1.1 and WebSocket, on trio. The only importer of h11.SERVER; knows nothing of protocols."""

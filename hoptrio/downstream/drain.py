@@ -13,16 +13,19 @@ __all__ = ["Drain"]
 class Drain:
     """One per process. `start` is called once, from the task that decides to stop."""
 
-    __slots__ = ("_waiting", "draining")
+    __slots__ = ("_waiting", "draining", "started")
 
     def __init__(self) -> None:
         self.draining = False
+        #: Set with it, for whoever has more to do than to close.
+        self.started = trio.Event()
         #: Connections waiting for a request.
         self._waiting: set[trio.CancelScope] = set()
 
     def start(self) -> None:
         """From now on responses say ``Connection: close``; running exchanges go on."""
         self.draining = True
+        self.started.set()
         for scope in self._waiting:
             _hurry(scope)
 

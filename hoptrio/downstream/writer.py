@@ -13,7 +13,7 @@ this one was read, and the response came to its end (RFC 9112 section 9.3).
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -31,13 +31,21 @@ if TYPE_CHECKING:
     from hoptrio.downstream.head import Head
     from hoptrio.downstream.wire import Wire
 
-__all__ = ["ResponseWriter"]
+__all__ = ["Line", "ResponseWriter"]
 
 #: Taken from the backlog and offered to the transport in one go.
 _PIECE_BYTES = 64 * limits.KIB
 _CLOSE = (b"Connection", b"close")
 _CHUNKED = (b"Transfer-Encoding", b"chunked")
 _BODILESS = (204, 304)
+
+
+class Line(NamedTuple):
+    """A connection that leaves HTTP, and what is its own there."""
+
+    wire: Wire
+    backlogs: BacklogTotal
+    drain: Drain
 
 
 class ResponseWriter:
@@ -125,6 +133,10 @@ class ResponseWriter:
         """From now on the client is waited for."""
         self._blocked_since = trio.current_time()
         self._unsent_bytes = self.wire.unsent_bytes()
+
+    def switch(self) -> Line:
+        """The connection, for another protocol: nothing was written here, and nothing will be."""
+        return Line(self.wire, self._backlogs, self._drain_state)
 
     async def ask_for_body(self) -> None:
         """The interim answer to ``Expect: 100-continue``."""

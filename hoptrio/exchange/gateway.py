@@ -19,6 +19,7 @@ from hoptrio.exchange.registry import Registry
 from hoptrio.exchange.released import ReleasedOutput
 from hoptrio.exchange.routes import protocol_of
 from hoptrio.exchange.suspicion import Suspicion
+from hoptrio.exchange.websocket.chains import Budget
 from hoptrio.protocols.events import Protocol
 from hoptrio.telemetry.tally import Tally
 
@@ -54,8 +55,9 @@ class Gateway:
         currency: str,
         released_output_limit: int,
         breakers: Breakers | None = None,
+        websocket: bool = True,
     ) -> None:
-        """`breakers`: the health of channels, if it is shared with other processes."""
+        """`breakers`: the health of channels, if other processes share it. `websocket`: the mode is offered."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -78,6 +80,9 @@ class Gateway:
         self.rates = Rates()
         self.counts = Counts()
         self.released = ReleasedOutput(released_output_limit)
+        self.websocket = websocket
+        #: What the conversations on WebSocket connections weigh.
+        self.chains = Budget()
         self.started_at_ms = ledger.now_ms()
         #: The first round of probes is not over (`certification.prober`).
         self.probing = False

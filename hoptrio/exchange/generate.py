@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from typing import Protocol as Interface
 
 import msgspec
 import structlog
@@ -19,13 +20,14 @@ from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
     from hoptrio.contract import Contract
-    from hoptrio.downstream.exchange import Exchange
+    from hoptrio.downstream.head import Head
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
+    from hoptrio.stream.ports import Writer
 
-__all__ = ["generate"]
+__all__ = ["Asked", "generate"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
@@ -33,7 +35,22 @@ log = structlog.get_logger("hoptrio.exchange")
 CLIENT_REQUEST_ID_MAX = 128
 
 
-async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
+class Asked(Interface):
+    """One model call and the way back to its client: a request of HTTP, or a turn on a WebSocket."""
+
+    @property
+    def head(self) -> Head:
+        """Who asks, and how."""
+
+    @property
+    def writer(self) -> Writer:
+        """Whither the answer goes."""
+
+    async def read_body(self) -> bytes:
+        """The body, whole. Raises a HoptrioError where there is none to be had."""
+
+
+async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
     try:
         await _admit(gateway, exchange, face, rules)
@@ -42,7 +59,7 @@ async def generate(gateway: Gateway, exchange: Exchange, face: Face, rules: Rule
         raise
 
 
-async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules) -> None:
+async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     head = exchange.head
     key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
@@ -86,7 +103,7 @@ async def _admit(gateway: Gateway, exchange: Exchange, face: Face, rules: Rules)
 
 async def _run(
     gateway: Gateway,
-    exchange: Exchange,
+    exchange: Asked,
     face: Face,
     rules: Rules,
     call: Call,
@@ -132,7 +149,7 @@ async def _run(
 
 
 def _record(
-    gateway: Gateway, exchange: Exchange, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
+    gateway: Gateway, exchange: Asked, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
 ) -> RequestRecord:
     """What is known before the body is read: a request that is refused for its shape is kept, too."""
     client_request_id = exchange.head.header_map.get("x-client-request-id")

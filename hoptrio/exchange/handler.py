@@ -1,6 +1,6 @@
 """The way in: `Handler.handle` is what `downstream` calls with every request. Routes it, renders its refusal.
 
-Model calls go on in `generate`, everything else in `queries`.
+Model calls go on in `generate`, those on a WebSocket in `websocket.session`, everything else in `queries`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hoptrio.exchange.face import Face
 from hoptrio.exchange.generate import generate
 from hoptrio.exchange.queries import query
 from hoptrio.exchange.routes import What, find, protocol_of
+from hoptrio.exchange.websocket.session import open_session
 from hoptrio.protocols.registry import RULES
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Handler:
         elif target.what is What.COUNT:
             await count(self._gateway, exchange, face, target.protocol)
         elif target.what is What.WEBSOCKET:
-            _refuse_websocket(head)
+            await open_session(self._gateway, exchange, face)
         else:
             await query(self._gateway, exchange, face, target)
 
@@ -70,9 +71,3 @@ class Handler:
 def new_request_id() -> str:
     """96 random bits: unguessable, so that an id alone tells nobody anything."""
     return "req_" + os.urandom(12).hex()
-
-
-def _refuse_websocket(head: Head) -> None:
-    if head.header_map.get("upgrade", "").lower() == "websocket":
-        raise errors.UpgradeRequired("The Responses WebSocket mode is not offered here; use HTTP.")
-    raise errors.MethodNotAllowed("/v1/responses takes POST.", ("POST",))

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.protocols.count import Counting
+    from hoptrio.protocols.events import Framing
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["COUNTING", "RULES"]
+__all__ = ["COUNTING", "RULES", "SILENT_RESPONSES"]
 
 
 class _Chat:
@@ -66,6 +67,14 @@ class _Responses:
     error_status = staticmethod(responses_errors.error_status)
     keepalive = staticmethod(responses_wire.keepalive)
     models_body = staticmethod(responses_wire.models_body)
+
+
+class _SilentResponses(_Responses):
+    """For a connection that keeps itself alive: nothing is written between two events."""
+
+    @staticmethod
+    def keepalive(framing: Framing, headers: Mapping[str, str]) -> bytes:
+        return b""
 
 
 class _Messages:
@@ -110,3 +119,4 @@ RULES: Mapping[Protocol, Rules] = {
     Protocol.MESSAGES: _Messages(),
     Protocol.GEMINI: _Gemini(),
 }
+SILENT_RESPONSES: Rules = _SilentResponses()

@@ -144,6 +144,7 @@ def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Break
         currency=config.ledger.currency,
         released_output_limit=config.server.released_output_limit,
         breakers=breakers,
+        websocket=config.server.websocket,
     )
 
 
@@ -273,6 +274,7 @@ class _Reload:
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
+            gateway.websocket = config.server.websocket
             gateway.released.limit = config.server.released_output_limit
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()

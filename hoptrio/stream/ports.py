@@ -30,10 +30,13 @@ class Writer(Interface):
     head_written: bool
     #: The client's FIN was read: a hint, since it may still be reading.
     half_closed: bool
-    #: Proof that the client left: a reset, a failed write, a lag beyond the bounds, or `leave`. Writes then do nothing.
-    gone: bool
     #: trio time of the last bytes handed over by `head` or `write`.
     last_write_at: float
+
+    @property
+    def gone(self) -> bool:
+        """Proof that the client left: a reset, a failed write, a lag beyond the bounds, or `leave`. Writes then do
+        nothing."""
 
     @property
     def blocked_since(self) -> float | None:

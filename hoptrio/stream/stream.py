@@ -7,8 +7,8 @@
 The scope around an attempt carries the deadline of the whole, from the first dispatch; the clock ends it when the
 attempt stalls, a shutdown through `stop`. Attempts are one or several by the contract, each with a reader and a scope
 of its own. However the last one ends, the settlement follows, shielded: nothing that a client, a provider or an
-operator does can skip or repeat it, and only that attempt is in it. A client that leaves cancels nothing: writes
-become no-ops, and the provider is read to its terminal or the deadline.
+operator does can skip or repeat it, and only that attempt is in it. A client that leaves cancels nothing: writes become
+no-ops, and the provider is read to its terminal or the deadline.
 """
 
 from __future__ import annotations

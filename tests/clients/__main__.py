@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.clients import packages
+from tests.clients import packages, websocket
 from tests.clients.outside import outside
 from tests.clients.turns import all_turns, books, site, take
 from tests.support.guides import GuideFailed, Place, follow
@@ -38,12 +38,13 @@ def main(agents: tuple[str, ...], guides: bool, as_json: bool) -> None:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hoptrio-clients-")))
         network = stack.enter_context(outside())
         outcomes, ledger = _turns(agents, directory, network, quiet=as_json)
+        over_websocket = _websocket(directory) if not agents else []
         followed = _guides(directory, network) if guides else {}
     if as_json:
-        sys.stdout.write(json.dumps(_report(outcomes, ledger, followed)) + "\n")
+        sys.stdout.write(json.dumps(_report(outcomes, ledger, over_websocket, followed)) + "\n")
     else:
-        _show(outcomes, ledger, followed)
-    sys.exit(bool(ledger or any(followed.values()) or any(each.faults for each in outcomes)))
+        _show(outcomes, ledger, over_websocket, followed)
+    sys.exit(bool(ledger or over_websocket or any(followed.values()) or any(each.faults for each in outcomes)))
 
 
 def _turns(
@@ -57,6 +58,13 @@ def _turns(
         for number, turn in enumerate(progress.track(all_turns(agents), description="turns")):
             outcomes.append(take(turn, here, network, directory / str(number)))
         return outcomes, books(here, outcomes)
+
+
+def _websocket(directory: Path) -> list[str]:
+    """What is wrong with Codex's turn over a WebSocket."""
+    place = directory / "websocket"
+    place.mkdir()
+    return websocket.faults(place)
 
 
 def _guides(directory: Path, network: Outside) -> dict[str, str]:
@@ -79,7 +87,7 @@ def _guides(directory: Path, network: Outside) -> dict[str, str]:
     return found
 
 
-def _show(outcomes: list[Outcome], ledger: list[str], followed: dict[str, str]) -> None:
+def _show(outcomes: list[Outcome], ledger: list[str], over_websocket: list[str], followed: dict[str, str]) -> None:
     console = Console()
     table = Table("agent", "speaks", "channel", "requests", "charge", "seconds", "result")
     for each in outcomes:
@@ -103,11 +111,14 @@ def _show(outcomes: list[Outcome], ledger: list[str], followed: dict[str, str]) 
     console.print(
         f"ledger: {'; '.join(ledger) or 'the audit passed, and every balance is the deposit less the charges'}"
     )
+    console.print(f"Codex over a WebSocket: {'; '.join(over_websocket) or 'done'}", markup=False)
     for page, fault in followed.items():
         console.print(f"guide {page}: {fault or 'does what it says'}", markup=False)
 
 
-def _report(outcomes: list[Outcome], ledger: list[str], followed: dict[str, str]) -> dict[str, object]:
+def _report(
+    outcomes: list[Outcome], ledger: list[str], over_websocket: list[str], followed: dict[str, str]
+) -> dict[str, object]:
     turns = [
         {
             "agent": each.turn.agent.name,
@@ -122,7 +133,7 @@ def _report(outcomes: list[Outcome], ledger: list[str], followed: dict[str, str]
         }
         for each in outcomes
     ]
-    return {"turns": turns, "ledger": ledger, "guides": followed}
+    return {"turns": turns, "ledger": ledger, "websocket": over_websocket, "guides": followed}
 
 
 if __name__ == "__main__":

@@ -244,18 +244,6 @@ async def test_only_the_origins_of_the_config_are_allowed(autojump_clock):
         assert "access-control-allow-origin" not in (await ask(world, request("GET", "/healthz"))).headers
 
 
-# -- the WebSocket path, before the mode is there ----------------------------------------------------------------------
-
-
-async def test_an_upgrade_is_a_426_and_a_get_without_one_a_405(autojump_clock):
-    async with gateway() as world:
-        upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13"}
-        response = await ask(world, request("GET", "/v1/responses", bearer(world) | upgrade))
-        assert_shape(response, "responses", 426, "upgrade_not_supported")
-        assert response.headers["upgrade"] == "websocket"
-        assert_shape(await ask(world, request("GET", "/v1/responses", bearer(world))), "responses", 405)
-
-
 # -- HTTP at the edge --------------------------------------------------------------------------------------------------
 
 

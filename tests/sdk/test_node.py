@@ -22,7 +22,7 @@ SUITES = sorted(path.name for path in NODE.glob("*.test.mjs"))
 
 
 def test_there_is_a_suite_for_each_sdk():
-    assert SUITES == ["anthropic.test.mjs", "genai.test.mjs", "openai.test.mjs"]
+    assert SUITES == ["anthropic.test.mjs", "genai.test.mjs", "openai.test.mjs", "websocket.test.mjs"]
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -215,6 +215,7 @@ async def gateway(
                 cors_origins=built.server.cors_origins,
                 currency=built.ledger.currency,
                 released_output_limit=built.server.released_output_limit,
+                websocket=built.server.websocket,
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain(), hosts=each)
             if certified:

@@ -6,35 +6,19 @@ stream's own response id and the next sequence number, and comes after ``respons
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hoptrio.errors import Fault
-from hoptrio.protocols.members import split_members
 from hoptrio.protocols.openai_errors import error_body, error_status, read_error
+from hoptrio.protocols.responses.lifecycle import lifecycle, response_object
 from hoptrio.protocols.sse import named_event
 
 if TYPE_CHECKING:
+    import msgspec
+
     from hoptrio.errors import HoptrioError
 
 __all__ = ["error_body", "error_event", "error_status", "read_error"]
-
-#: The members an SDK needs; ``created_at`` is 0 since no clock is read in this package.
-_REQUIRED: dict[str, Any] = {
-    "object": "response",
-    "created_at": 0,
-    "error": None,
-    "incomplete_details": None,
-    "instructions": None,
-    "parallel_tool_calls": True,
-    "temperature": None,
-    "tool_choice": "auto",
-    "tools": [],
-    "top_p": None,
-    "metadata": {},
-}
 
 
 def error_event(
@@ -49,20 +33,17 @@ def error_event(
 
     `response` is the stream's last response object as received, b"" if there was none; `sequence_number` is the next.
     """
-    seen = split_members(response)
-    base: dict[str, Any] = {"id": f"resp_{secrets.token_hex(24)}"} | _REQUIRED | {"model": model} | seen
-    base |= {"output": [], "usage": None}
+    base = response_object(model, response)
     events = b""
     if not created:
-        events = _lifecycle("response.created", sequence_number, base | {"status": "in_progress", "error": None})
+        events = _event("response.created", sequence_number, base | {"status": "in_progress", "error": None})
         sequence_number += 1
     failure = {"code": _code(error), "message": f"{error.code}: {error.message}"}
-    return events + _lifecycle("response.failed", sequence_number, base | {"status": "failed", "error": failure})
+    return events + _event("response.failed", sequence_number, base | {"status": "failed", "error": failure})
 
 
-def _lifecycle(kind: str, sequence_number: int, response: dict[str, Any]) -> bytes:
-    value = {"type": kind, "sequence_number": sequence_number, "response": response}
-    return named_event(kind.encode(), msgspec.json.encode(value))
+def _event(kind: str, sequence_number: int, response: dict[str, Any]) -> bytes:
+    return named_event(kind.encode(), lifecycle(kind, sequence_number, response))
 
 
 def _code(error: HoptrioError) -> str:

@@ -1,4 +1,7 @@
-"""The base line: a naive byte relay on trio. ``python -m bench.relay HOST:PORT`` prints the port it listens on."""
+"""The base line: a naive byte relay on trio.
+
+``python -m bench.contestants.naive HOST:PORT`` prints the port it listens on.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,103 @@
+"""Books: what a gateway's ledger says of a run, read from its file with SQL of our own.
+
+Nothing of the gateway's code is used, so that a mistake of it cannot hide itself here.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Balance", "Books", "Line"]
+
+_REQUESTS = """
+SELECT r.client_request_id, r.id, r.state, r.usage, r.charge_nanos, h.state, h.charge_nanos, h.amount_nanos,
+       (SELECT coalesce(sum(e.amount_nanos), 0) FROM entries e WHERE e.hold_id = h.id AND e.account_id = r.account_id)
+  FROM requests r LEFT JOIN holds h ON h.request_id = r.id
+ WHERE r.client_request_id >= ? AND r.client_request_id < ?
+"""
+_POLL_S = 0.05
+
+
+class Line(NamedTuple):
+    """A request and its hold, as the ledger has them. `moved_nanos` is what its entries took from the balance."""
+
+    number: int
+    request_id: str
+    state: str
+    input: int | None
+    output: int | None
+    charge_nanos: int | None
+    hold_state: str | None
+    hold_charge_nanos: int
+    hold_nanos: int
+    moved_nanos: int
+
+
+class Balance(NamedTuple):
+    """The one account."""
+
+    balance_nanos: int
+    held_nanos: int
+
+
+class Books(NamedTuple):
+    """A ledger in a file of SQLite's, of one account that was given `deposit_nanos`; prices are per million tokens."""
+
+    path: Path
+    deposit_nanos: int
+    input_nanos: int
+    output_nanos: int
+
+    def lines(self, run: int) -> list[Line]:
+        """All requests of a run."""
+        # ":" is the character behind the digits.
+        with closing(self._open()) as database:
+            rows = database.execute(_REQUESTS, (f"bench-{run}-", f"bench-{run}-:")).fetchall()
+        return [_line(row) for row in rows]
+
+    def balance(self) -> Balance:
+        """As it stands."""
+        with closing(self._open()) as database:
+            return Balance(*database.execute("SELECT balance_nanos, held_nanos FROM accounts").fetchone())
+
+    def captured_nanos(self) -> int:
+        """The sum of all that the entries took."""
+        query = "SELECT coalesce(sum(amount_nanos), 0) FROM entries WHERE kind NOT IN ('deposit', 'adjust')"
+        with closing(self._open()) as database:
+            return -int(database.execute(query).fetchone()[0])
+
+    def settled(self, within_s: float) -> bool:
+        """Wait until no hold is open; False if one still is."""
+        until = time.monotonic() + within_s
+        while self.balance().held_nanos:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def _open(self) -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)
+
+
+def _line(row: tuple[Any, ...]) -> Line:
+    call, request_id, state, usage, charge, hold_state, hold_charge, hold, moved = row
+    counts = json.loads(usage) if usage else {}
+    return Line(
+        number=int(call.rpartition("-")[2]),
+        request_id=request_id,
+        state=state,
+        input=counts.get("input_tokens"),
+        output=counts.get("output_tokens"),
+        charge_nanos=charge,
+        hold_state=hold_state,
+        hold_charge_nanos=hold_charge or 0,
+        hold_nanos=hold or 0,
+        moved_nanos=-moved,
+    )

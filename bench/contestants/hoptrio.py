@@ -1,0 +1,91 @@
+"""hoptrio: ``hoptrio serve``, a ledger in a file, a channel for each protocol, prices that make every ceil show."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+import hoptrio
+from bench.books import Books
+from bench.contestants.contestant import Contestant, Limits
+from bench.counters import tree
+from bench.dialogs import DIALOGS
+from bench.process import module, running
+from hoptrio.ledger.ledger import open_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from bench.contestants.contestant import Place
+
+__all__ = ["INPUT_NANOS", "OUTPUT_NANOS", "Hoptrio"]
+
+#: Billionths per million tokens: no multiple of a million, so that each charge is rounded up.
+INPUT_NANOS = 1_234_567_891
+OUTPUT_NANOS = 9_876_543_217
+_DEPOSIT_NANOS = 10**17
+_STREAMS_MAX = 40_000
+_LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
+
+
+def config(folder: Path, provider_port: int) -> str:
+    """One model for each protocol, only on the channel of that protocol: the others' clients are converted."""
+    tables = [
+        f'[server]\nlisten = "127.0.0.1:0"\nmax_streams = {_STREAMS_MAX}\n',
+        f'[ledger]\nurl = "sqlite:///{folder}/hoptrio.db"\n',
+    ]
+    for protocol in DIALOGS:
+        version = "/v1" if protocol in ("chat", "responses") else ""
+        tables += [
+            f'[models.bench-{protocol}]\ninput = "{_price(INPUT_NANOS)}"\noutput = "{_price(OUTPUT_NANOS)}"\n'
+            "max_input_tokens = 100000\nmax_output_tokens = 100000\n",
+            f"[channels.{protocol}]\nprotocols = {json.dumps([protocol])}\n"
+            f'base_url = "http://127.0.0.1:{provider_port}{version}"\napi_key = "sk-bench"\n'
+            f'models = ["bench-{protocol}"]\nmax_streams = {_STREAMS_MAX}\n',
+        ]
+    return "\n".join(tables)
+
+
+def _price(nanos: int) -> str:
+    return f"{nanos // 10**9}.{nanos % 10**9:09d}"
+
+
+class Hoptrio:
+    """The gateway of this repository."""
+
+    name = "hoptrio"
+    limits = Limits()
+    protocols = frozenset(DIALOGS)
+
+    def version(self) -> str:
+        return hoptrio.__version__
+
+    @contextmanager
+    def start(self, place: Place) -> Iterator[Contestant]:
+        path = place.folder / "hoptrio.toml"
+        path.write_text(config(place.folder, place.provider_port))
+        url = f"sqlite:///{place.folder}/hoptrio.db"
+        key = trio.run(_make_key, url)
+        argv = module("hoptrio", "serve", "--config", str(path), "--workers", str(place.workers))
+        cores = place.cores.gateway if place.workers == 1 else place.cores.workers
+        with running(self.name, argv, cores=cores, folder=place.folder) as process:
+            port = int(process.await_line(_port))
+            books = Books(place.folder / "hoptrio.db", _DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS)
+            yield Contestant(self.name, "127.0.0.1", port, key=key, pids=tree(process.pid), books=books)
+
+
+def _port(line: str) -> str:
+    found = _LISTENS.search(line)
+    return found[1] if found else ""
+
+
+async def _make_key(url: str) -> str:
+    async with open_ledger(url) as ledger:
+        await ledger.create_account("bench", _DEPOSIT_NANOS)
+        _, secret = await ledger.create_key("bench")
+    return secret

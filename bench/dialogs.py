@@ -1,0 +1,114 @@
+"""Dialog: how the client of the harness asks in a protocol, and what it looks for in the answer.
+
+Every event of the harness's provider carries the moment it was sent (`STAMP`); what is counted as an event is the stamp
+in the member that holds an event's text, so that a protocol's summing-up events are not counted again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+__all__ = ["DIALOGS", "STAMP", "Dialog", "request"]
+
+#: Where a template has the time; 19 digits of CLOCK_MONOTONIC in ns.
+STAMP = "~0000000000000000000~"
+_OUTPUT_TOKENS_MAX = 100_000
+
+
+class Dialog(NamedTuple):
+    """One protocol."""
+
+    path: str
+    #: The header that carries the key, and what stands before it.
+    key: tuple[str, str]
+    headers: tuple[tuple[str, str], ...]
+    stamp: re.Pattern[bytes]
+    terminal: bytes
+    #: Of the usage object: a part to look for, and the two counts.
+    usage_hint: bytes
+    usage: re.Pattern[bytes]
+
+
+def _stamp(member: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb'"' + member + rb'": ?"~(\d{19})~')
+
+
+def _usage(first: bytes, second: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb'"' + first + rb'": ?(\d+)[^{}]*(?:\{[^{}]*\}[^{}]*)*"' + second + rb'": ?(\d+)')
+
+
+_BEARER = ("authorization", "Bearer ")
+_VERSION = (("anthropic-version", "2023-06-01"),)
+DIALOGS = {
+    "chat": Dialog(
+        "/v1/chat/completions",
+        _BEARER,
+        (),
+        _stamp(b"content"),
+        b"[DONE]",
+        b'"completion_tokens":',
+        _usage(b"prompt_tokens", b"completion_tokens"),
+    ),
+    "responses": Dialog(
+        "/v1/responses",
+        _BEARER,
+        (),
+        _stamp(b"delta"),
+        b'"response.completed"',
+        b'"output_tokens":',
+        _usage(b"input_tokens", b"output_tokens"),
+    ),
+    "messages": Dialog(
+        "/v1/messages",
+        ("x-api-key", ""),
+        _VERSION,
+        _stamp(b"text"),
+        b'"message_stop"',
+        b'"output_tokens":',
+        _usage(b"input_tokens", b"output_tokens"),
+    ),
+    "gemini": Dialog(
+        "/v1beta/models/{model}:streamGenerateContent?alt=sse",
+        ("x-goog-api-key", ""),
+        (),
+        _stamp(b"text"),
+        b'"finishReason"',
+        b'"candidatesTokenCount":',
+        _usage(b"promptTokenCount", b"candidatesTokenCount"),
+    ),
+}
+
+
+def request(
+    protocol: str, *, base: str, host: str, key: str, model: str, prompt: str, call: str, usage_asked: bool
+) -> bytes:
+    """A whole HTTP request on a connection of its own; `call` is the caller's id of it."""
+    dialog = DIALOGS[protocol]
+    body = json.dumps(_body(protocol, model, prompt, usage_asked=usage_asked)).encode()
+    name, prefix = dialog.key
+    lines = [
+        f"POST {base}{dialog.path.format(model=model)} HTTP/1.1",
+        f"host: {host}",
+        f"{name}: {prefix}{key}",
+        f"x-client-request-id: {call}",
+        *(f"{name}: {value}" for name, value in dialog.headers),
+        "content-type: application/json",
+        "connection: close",
+        f"content-length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _body(protocol: str, model: str, prompt: str, *, usage_asked: bool) -> dict[str, object]:
+    messages = [{"role": "user", "content": prompt}]
+    if protocol == "gemini":
+        return {"contents": [{"role": "user", "parts": [{"text": prompt}]}]}
+    body: dict[str, object] = {"model": model, "stream": True}
+    if protocol == "responses":
+        return body | {"input": prompt}
+    if protocol == "messages":
+        return body | {"max_tokens": _OUTPUT_TOKENS_MAX, "messages": messages}
+    asked = {"stream_options": {"include_usage": True}} if usage_asked else {}
+    return body | asked | {"messages": messages}
