@@ -568,14 +568,14 @@ class Ledger:
 
         ticket = Ticket(operation, done)
         self._writer.submit(ticket)
+        until = trio.current_time() + wait_s
         if hasten is not None:
             with trio.move_on_after(limits.JOURNAL_S, shield=True):
                 await answered.wait()
             if answered.is_set():
                 return ticket
             hasten(ticket)
-            wait_s -= limits.JOURNAL_S
-        with trio.move_on_after(wait_s, shield=True):
+        with trio.move_on_at(until, shield=True):
             await answered.wait()
         ticket.abandoned = not answered.is_set()
         return ticket

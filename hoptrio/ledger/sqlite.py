@@ -104,6 +104,7 @@ class SqliteStore:
             f"{self._path.as_uri()}?mode=rw", uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {limits.SQLITE_WAL_PAGES}")
         connection.execute(f"PRAGMA query_only = {query_only:d}")
         return connection
 

@@ -1,4 +1,4 @@
-"""One stream: hold, dispatch, relay, settle, tell. The task group and the order of its ends.
+"""One stream: hold, dispatch, relay, settle, tell. What belongs to it, and the order of its ends.
 
     this task    hold -> [ scope: { open -> pump } ], perhaps again -> settle -> tell -> deliver
     writer       watches the client, empties its backlog                           (downstream's, started here)
@@ -93,7 +93,9 @@ class Stream:
         #: Attempts begun, and those of which a byte left for the provider.
         self._tried = 0
         self._dispatches = 0
-        self._created_at = trio.current_time()
+        #: `trio.current_time` without two of its three frames: every event asks.
+        self._now = trio.lowlevel.current_clock().current_time
+        self._created_at = self._now()
         self._client_gone_noted = False
         self._left_early = False
         #: The channel of the attempt that is settled in the end.
@@ -288,7 +290,7 @@ class Stream:
         self._writer.write(data)
 
     def _progressed(self) -> None:
-        now, before = trio.current_time(), self._clock.progress_at
+        now, before = self._now(), self._clock.progress_at
         self._clock.progress_at = now
         self._meter.moved(now, self._pump.events)
         if self._answered:
