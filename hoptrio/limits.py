@@ -107,6 +107,10 @@ ASKED_BYTES_MAX = 8 * MIB
 #: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
 MEASURE_INLINE_BYTES_MAX = 32 * KIB
 MEASURE_S = 5.0
+#: Silence in an answer that the timeline shows, and how many events a timeline has before it leaves out further gaps
+#: and keep-alives: one each 10 s fills the deadline.
+GAP_SHOWN_S = 5.0
+TIMELINE_EVENTS_MAX = 100
 #: A count of tokens before a request: the provider's answer, or a thread for our own.
 COUNT_S = 30.0
 #: Threads that count at a time: each is at it for 0.8 s at most, with the GIL released.
@@ -371,6 +375,13 @@ CONTROL_IDLE_S = 15.0
 #: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
 CONTROL_GRACE_S = 1.0
 CONTROL_WRITE_STALL_S = 5.0
+#: A page that keeps itself current looks for news so often, sends at least a comment so often, and is opened anew so
+#: often, when the session is looked at again.
+LIVE_EVERY_S = 1.0
+LIVE_ALIVE_S = 15.0
+LIVE_S = 300.0
+#: What the overview shows of the ledger is read at most so often, whoever looks on.
+LIVE_LEDGER_S = 2.0
 #: The pause before a control plane that failed is started again.
 CONTROL_RESTART_S = 1.0
 #: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from hoptrio import __version__, limits
+from hoptrio.control.dashboard.words import FILTERS
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -22,13 +23,15 @@ __all__ = ["error_answer", "for_programs", "json_answer", "page", "refusal", "te
 @cache
 def templates() -> Environment:
     """The package's templates; everything in them is escaped, and a name that is not there is an error."""
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("hoptrio.control"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters.update(FILTERS)
+    return environment
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -48,6 +48,8 @@ class Office:
         self.certify = certify
         #: `breakers` are those of a running server.
         self.health_known = health_known
+        #: Where the data plane listens; empty until it does.
+        self.data_urls: tuple[str, ...] = ()
 
     @property
     def currency(self) -> str:

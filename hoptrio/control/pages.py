@@ -13,6 +13,7 @@ from starlette.staticfiles import StaticFiles
 from hoptrio import errors, limits
 from hoptrio.control.access import SESSION_COOKIE
 from hoptrio.control.answers import page
+from hoptrio.control.dashboard.routes import ROUTES as DASHBOARD
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from hoptrio.control.access import Access
 
-__all__ = ["Login", "overview", "routes"]
+__all__ = ["Login", "routes"]
 
 
 def routes(login: Login) -> list[BaseRoute]:
@@ -29,14 +30,9 @@ def routes(login: Login) -> list[BaseRoute]:
         Route("/login", login.show, methods=["GET"]),
         Route("/login", login.enter, methods=["POST"]),
         Route("/logout", login.leave, methods=["POST"]),
-        Route("/", overview),
+        *DASHBOARD,
         Mount("/static", StaticFiles(packages=[("hoptrio.control", "static")])),
     ]
-
-
-async def overview(request: Request) -> Response:
-    """The first page."""
-    return page(request, "overview.html")
 
 
 class Login:

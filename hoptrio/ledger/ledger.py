@@ -449,6 +449,10 @@ class Ledger:
         """The open holds (of one owner)."""
         return await self._later(self._store.open_holds, owner)
 
+    async def held_nanos(self) -> int:
+        """What all open holds add up to."""
+        return await self._later(self._store.held_nanos)
+
     async def open_since_ms(self) -> list[int]:
         """When each of the open holds was placed."""
         return await self._later(self._store.open_since_ms)

@@ -129,6 +129,10 @@ class MemoryStore:
         self._check()
         return [hold for hold in self._open.values() if owner in (None, hold.owner)]
 
+    def held_nanos(self) -> int:
+        self._check()
+        return sum(hold.amount_nanos for hold in self._open.values())
+
     def open_since_ms(self) -> list[int]:
         self._check()
         return [hold.created_at_ms for hold in self._open.values()]

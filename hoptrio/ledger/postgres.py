@@ -259,6 +259,10 @@ class PostgresStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE h.state = 'open'{where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, *values, scan=False)]
 
+    def held_nanos(self) -> int:
+        sql = "SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'"
+        return int(self._all(sql, scan=False)[0][0])
+
     def open_since_ms(self) -> list[int]:
         return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'", scan=False)]
 

@@ -247,6 +247,9 @@ class SqliteStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, owner)]
 
+    def held_nanos(self) -> int:
+        return int(self._all("SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'")[0][0])
+
     def open_since_ms(self) -> list[int]:
         return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'")]
 

@@ -111,6 +111,9 @@ class Store(Interface):
 
     def open_holds(self, owner: str | None) -> list[HoldRow]: ...
 
+    def held_nanos(self) -> int:
+        """What all open holds add up to."""
+
     def open_since_ms(self) -> list[int]:
         """When each of the open holds was placed, in any order."""
 

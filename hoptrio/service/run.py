@@ -121,7 +121,7 @@ async def serve(
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
                 urls = tuple(url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners)
-                services.start_soon(_announce, prober, task_status, Listening(urls, control_urls))
+                services.start_soon(_announce, prober, office, task_status, Listening(urls, control_urls))
                 listening.start_soon(orders.run, _Reload(gateway, office, prober, services, reload).start)
                 await orders.stop()
                 prober.stop()
@@ -225,8 +225,9 @@ async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio
     return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
-async def _announce(prober: Prober, task_status: trio.TaskStatus[Listening], urls: Listening) -> None:
+async def _announce(prober: Prober, office: Office, task_status: trio.TaskStatus[Listening], urls: Listening) -> None:
     """Say that the gateway listens, once it has channels to send streams to, or knows that it has none."""
+    office.data_urls = urls.data
     try:
         await prober.round_over()
     finally:

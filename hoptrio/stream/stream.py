@@ -290,9 +290,13 @@ class Stream:
         self._writer.write(data)
 
     def _progressed(self) -> None:
-        now = self._clock.progress_at = self._now()
+        now, before = self._now(), self._clock.progress_at
+        self._clock.progress_at = now
         self._meter.moved(now, self._pump.events)
-        if not self._answered and self._pump.answered:
+        if self._answered:
+            if before is not None and now - before >= limits.GAP_SHOWN_S:
+                self._note_if_room(f"gap {round((now - before) * 1000)}")
+        elif self._pump.answered:
             self._answered = True
             self._source.answered()
 
@@ -305,6 +309,12 @@ class Stream:
         self._meter.kept_alive()
         self._write_head()
         self._writer.write(self._alive)
+        self._note_if_room("keepalive")
+
+    def _note_if_room(self, event: str) -> None:
+        """What may happen any number of times must leave room for what happens once."""
+        if len(self.timeline) < limits.TIMELINE_EVENTS_MAX:
+            self.note(event)
 
     def _stalled(self) -> None:
         self._meter.stalled()

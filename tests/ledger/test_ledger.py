@@ -528,14 +528,17 @@ async def test_a_deposit_that_is_repeated_with_its_ref_is_made_once(ledger, key)
     assert (await ledger.adjust("acme", -5, "typo", ref="invoice 1")).balance_nanos == 1005
 
 
-async def test_the_age_of_open_holds_is_told(ledger, key, make, wall):
-    first, second = make.hold(key, 10), make.hold(key, 10)
+async def test_the_age_and_the_sum_of_open_holds_are_told(ledger, key, make, wall):
+    assert await ledger.held_nanos() == 0
+    first, second = make.hold(key, 10), make.hold(key, 20)
     await ledger.place(first)
     wall.at_ms += 7
     await ledger.place(second)
     assert sorted(await ledger.open_since_ms()) == [START_MS, START_MS + 7]
+    assert await ledger.held_nanos() == 30
     await ledger.settle(make.release(first))
     assert await ledger.open_since_ms() == [START_MS + 7]
+    assert await ledger.held_nanos() == 20
 
 
 async def test_an_account_has_a_name_of_its_own(ledger, key):
