@@ -22,6 +22,7 @@ __all__ = [
     "ContractRefused",
     "Draining",
     "Fault",
+    "Forged",
     "Gone",
     "HeadTooLarge",
     "HoptrioError",
@@ -121,6 +122,14 @@ class KeyNotAllowed(HoptrioError):
     fault = Fault.CLIENT
     status = 403
     code = "permission_denied"
+
+
+class Forged(HoptrioError):
+    """A change in a person's name that no page of the control plane made (403)."""
+
+    fault = Fault.CLIENT
+    status = 403
+    code = "forged_request"
 
 
 class NotFound(HoptrioError):

@@ -107,6 +107,10 @@ ASKED_BYTES_MAX = 8 * MIB
 #: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
 MEASURE_INLINE_BYTES_MAX = 32 * KIB
 MEASURE_S = 5.0
+#: Silence in an answer that the timeline shows, and how many events a timeline has before it leaves out further gaps
+#: and keep-alives: one each 10 s fills the deadline.
+GAP_SHOWN_S = 5.0
+TIMELINE_EVENTS_MAX = 100
 #: A count of tokens before a request: the provider's answer, or a thread for our own.
 COUNT_S = 30.0
 #: Threads that count at a time: each is at it for 0.8 s at most, with the GIL released.
@@ -373,6 +377,58 @@ WORKER_STABLE_S = 10.0
 #: The grace of workers whose supervisor is gone: long enough to settle what is about to end, short enough that whoever
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
+
+# -- telemetry: what processes count, and tell each other ------------------------------------------------------------
+
+#: How often a process tells; what is not renewed for so long is a dead process's. Live streams are told for so long
+#: after somebody asked, and this many of them.
+FIGURES_S = 0.5
+FIGURES_STALE_S = 5.0
+FIGURES_WANTED_S = 10.0
+FIGURES_LIVE_MAX = 500
+FIGURES_ASK_S = 2.0
+#: What one process tells at most, twice: 500 streams with their timelines are some 200 KiB.
+FIGURES_BYTES_MAX = 512 * KIB
+#: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
+FIGURES_GROUPS_MAX = 600
+#: What waits for a collector is exported for so long when the process ends.
+OTEL_FLUSH_S = 3.0
+#: The history that is drawn: intervals, and how many.
+FIGURES_SAMPLE_S = 5
+FIGURES_SAMPLES = 120
+
+# -- control plane ---------------------------------------------------------------------------------------------------
+
+#: What it is sent: forms and small JSON objects; and the fields of a form.
+CONTROL_BODY_BYTES_MAX = 256 * KIB
+CONTROL_BODY_S = 10.0
+CONTROL_FIELDS_MAX = 100
+#: Requests one process answers at a time, pages that watch included.
+CONTROL_REQUESTS_MAX = 256
+#: Ids, names of models and channels; reasons. The rows of one answer.
+CONTROL_WORD_CHARS_MAX = 256
+CONTROL_WHY_CHARS_MAX = 2_000
+CONTROL_PAGE_ROWS_MAX = 10_000
+#: A call of the command line to a control plane; probing many channels takes minutes.
+CONTROL_CALL_S = 600.0
+#: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
+CONTROL_IDLE_S = 15.0
+#: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
+CONTROL_GRACE_S = 1.0
+CONTROL_WRITE_STALL_S = 5.0
+#: A page that keeps itself current looks for news so often, sends at least a comment so often, and is opened anew so
+#: often, when the session is looked at again.
+LIVE_EVERY_S = 1.0
+LIVE_ALIVE_S = 15.0
+LIVE_S = 300.0
+#: What the overview shows of the ledger is read at most so often, whoever looks on.
+LIVE_LEDGER_S = 2.0
+#: The pause before a control plane that failed is started again.
+CONTROL_RESTART_S = 1.0
+#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+SESSION_S = 12 * 3600
+LOGINS_FAILED_MAX = 10
+LOGINS_FAILED_S = 60.0
 
 # -- process ---------------------------------------------------------------------------------------------------------
 

@@ -181,6 +181,14 @@ def _origin(text: str) -> str:
     return text
 
 
+def _gateway_url(text: str) -> str:
+    origin = text.rstrip("/")
+    # It stands in the header of a policy, where these would end it.
+    if origin and (origin == "*" or re.search(r"[^!-~]|[;,'\"@]", origin) or _origin(origin) != origin):
+        raise ValueError(f'{text!r} is not an address such as "https://api.example.com"')
+    return origin
+
+
 def _network(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text))
@@ -234,6 +242,8 @@ class Control(Table):
 
     listen: ListenText = Listen("127.0.0.1", 8081)
     token: Secret = Field(default="", repr=False)
+    #: Where browsers reach the data plane, if that is not where it listens (a proxy in front, say): for the playground.
+    gateway_url: Annotated[str, AfterValidator(_gateway_url)] = ""
 
 
 class LedgerSettings(Table):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
+import trio
 
 from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
@@ -23,6 +24,7 @@ from hoptrio.money import format_nanos
 from hoptrio.protocols.events import Operation
 from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.verdict import verdict
+from hoptrio.telemetry.tally import COMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
+    from hoptrio.telemetry.tally import Meter
 
 __all__ = ["Desk"]
 
@@ -53,6 +56,7 @@ class Desk:
         call: Call,
         contract: Contract,
         admitted: Admitted,
+        meter: Meter,
         *,
         show: Callable[[Sequence[tuple[bytes, bytes]]], None],
         claim: Claim | None = None,
@@ -66,11 +70,20 @@ class Desk:
         self._call = call
         self._contract = contract
         self._admitted = admitted
+        self._meter = meter
         self._show = show
         self._claim = claim
         #: The request that stands for this one, once `place` has said so.
         self.claimed: Claimed | None = None
+        #: The record of the settlement and whether it was durable in time, once there is one.
+        self.settlement: tuple[RequestRecord, bool] | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
+
+    @property
+    def spoken(self) -> str:
+        """The protocol in which the channel of the settlement was asked."""
+        channel = None if self.settlement is None else self.settlement[0].channel
+        return self._candidate(channel).call.protocol if channel else self._call.protocol
 
     async def place(self) -> HoptrioError | Elsewhere | None:
         """Freeze the quote."""
@@ -89,10 +102,13 @@ class Desk:
             revenue_share_nanos=channel.revenue_share_nanos,
             claim=self._claim,
         )
+        asked_at_s = trio.current_time()
         try:
             placed = await self._ledger.place(hold)
         except errors.LedgerUnavailable as error:
+            self._meter.tally.refused(self._call.protocol, error.code)
             return error
+        self._meter.tally.holds.observe(trio.current_time() - asked_at_s)
         if isinstance(placed, Claimed):
             self.claimed = placed
             return Elsewhere.JOINED
@@ -100,6 +116,7 @@ class Desk:
             self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None
         refusal = self._refusal(placed, amount_nanos)
+        self._meter.tally.refused(self._call.protocol, refusal.code)
         self._gateway.refusals.keep(self._record, refusal)
         return refusal
 
@@ -111,7 +128,14 @@ class Desk:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
+        asked_at_s = trio.current_time()
         settled = await self._ledger.settle(resolution) is not None
+        self._meter.tally.settlements.observe(trio.current_time() - asked_at_s)
+        record = resolution.request
+        self.settlement = record, settled
+        self._meter.settled(
+            record.reason or COMPLETE, resolution.capture_nanos, record.flags, answered=outcome.answered
+        )
         self._gateway.suspicion.saw(resolution.request, self._candidate(outcome.channel).call.protocol)
         if outcome.answered:
             channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
 
@@ -11,11 +12,13 @@ import structlog
 from hoptrio import errors
 from hoptrio.admission.gate import Admitted, admit, examine
 from hoptrio.exchange.desk import Desk
+from hoptrio.exchange.ended import StreamEnd
 from hoptrio.exchange.idempotency import check_same, claim_of, join
 from hoptrio.exchange.source import ChannelSource
 from hoptrio.ledger.model import ApiKey, Claim, Claimed, RequestRecord
 from hoptrio.spool.chunk import About
 from hoptrio.stream.stream import Stream
+from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +71,14 @@ class _Read(NamedTuple):
 async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     """Refuse the call, carry its stream through, or join the request that stands for it. Raises the refusal as a
     HoptrioError."""
+    try:
+        await _admit(gateway, exchange, face, rules)
+    except errors.HoptrioError as refusal:
+        gateway.tally.refused(rules.protocol, refusal.code)
+        raise
+
+
+async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
     key = await gateway.key_of(exchange.head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
@@ -81,6 +92,9 @@ async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) 
                 examine(call, key, contract, catalogue=gateway.catalogue, owners=owners)
                 check_same(claim, claimed)
             else:
+                if gateway.pauses.stale:
+                    with suppress(errors.LedgerUnavailable):
+                        await gateway.pauses.refresh()
                 admitted = admit(call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=owners)
                 call = admitted.call
                 source = ChannelSource(
@@ -130,7 +144,8 @@ async def _run(
     """The request that stands for this one, if another was a moment earlier: then nothing has happened here."""
     call = admitted.call
     face.framing = call.framing
-    desk = Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend, claim=claim)
+    meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
+    desk = Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend, claim=claim)
     transcript = _transcript(gateway, rules, call, contract, record)
     stream = Stream(
         call=call,
@@ -142,17 +157,37 @@ async def _run(
         source=source,
         desk=desk,
         face=face,
+        meter=meter,
         record=transcript,
     )
-    try:
-        with gateway.registry.running(record.id, stream):
+    record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
+    with gateway.registry.running(record, key.account.name, stream, meter):
+        try:
             await stream.run()
-    finally:
-        if transcript is not None:
-            transcript.close()
+        finally:
+            if transcript is not None:
+                transcript.close()
+            _tell_observers(gateway, exchange, key, desk, meter)
     if desk.claimed is not None and claim is not None:
         check_same(claim, desk.claimed)
     return desk.claimed
+
+
+def _tell_observers(gateway: Gateway, exchange: Asked, key: ApiKey, desk: Desk, meter: Meter) -> None:
+    if desk.settlement is None:
+        return
+    settled, durable = desk.settlement
+    gateway.ended(
+        StreamEnd(
+            record=settled,
+            account=key.account.name,
+            spoken=desk.spoken,
+            events=meter.events,
+            settled=durable,
+            ended_at_ms=gateway.ledger.now_ms(),
+            traceparent=exchange.head.header_map.get("traceparent", ""),
+        )
+    )
 
 
 def _transcript(

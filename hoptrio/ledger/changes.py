@@ -40,6 +40,7 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
 from hoptrio.ledger.rules import (
     Effect,
@@ -83,6 +84,7 @@ class Changes:
             Purge: self._purge,
             BeginProbe: self._begin_probe,
             EndProbe: self._end_probe,
+            SetPaused: self._set_paused,
             Ping: lambda _: None,
         }
 
@@ -295,3 +297,6 @@ class Changes:
 
     def _end_probe(self, end: EndProbe) -> None:
         self._rows.end_probe(end, self._now_ms())
+
+    def _set_paused(self, change: SetPaused) -> None:
+        self._rows.set_paused(change, self._now_ms())

@@ -25,6 +25,7 @@ __all__ = [
     "HoldRow",
     "HoldState",
     "OwnerRow",
+    "PauseRow",
     "Placed",
     "ProbeRow",
     "Probed",
@@ -278,16 +279,29 @@ class OwnerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests to list, newest first; None = any. `since_ms` is inclusive, `until_ms` exclusive."""
+    """Which requests to list, newest first; None = any. `since_ms` is inclusive, `until_ms` exclusive; `before` is the
+    (created_at_ms, id) of the last one of the page before."""
 
     account_id: str | None = None
     key_id: str | None = None
+    protocol: str | None = None
     model: str | None = None
+    channel: str | None = None
     state: str | None = None
+    reason: str | None = None
     client_request_id: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    before: tuple[int, str] | None = None
     limit: int = 50
+
+
+class PauseRow(msgspec.Struct, frozen=True):
+    """A channel that an operator has taken out of service: it gets no new streams."""
+
+    channel: str
+    since_ms: int
+    why: str
 
 
 class Probed(msgspec.Struct, frozen=True, order=True):

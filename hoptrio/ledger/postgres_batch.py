@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hoptrio.ledger.model import ApiKey, RequestRecord
-    from hoptrio.ledger.operations import BeginProbe, EndProbe
+    from hoptrio.ledger.operations import BeginProbe, EndProbe, SetPaused
     from hoptrio.ledger.postgres_session import Session
 
 __all__ = ["Batch", "provider_key"]
@@ -135,6 +135,8 @@ _ADD_EVIDENCE = (
     " evidence = excluded.evidence, observed_at_ms = excluded.observed_at_ms, probe = excluded.probe,"
     " expires_at_ms = excluded.expires_at_ms"
 )
+_PAUSE = "INSERT INTO channel_pauses (channel, since_ms, why) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_RESUME = "DELETE FROM channel_pauses WHERE channel = %s"
 _REVOKE = "DELETE FROM channel_model_usage_evidence WHERE channel = %s AND model = %s AND protocol = %s"
 
 
@@ -307,6 +309,13 @@ class Batch(Rows):
             self._session.execute(_ADD_EVIDENCE, plain(row))
         elif end.revokes:
             self._session.execute(_REVOKE, plain(which))
+
+    def set_paused(self, change: SetPaused, now_ms: int) -> None:
+        """See `Rows`."""
+        if change.paused:
+            self._session.execute(_PAUSE, plain((change.channel, now_ms, change.why)))
+        else:
+            self._session.execute(_RESUME, plain((change.channel,)))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from hoptrio.ledger.model import (
     HoldRow,
     HoldState,
     OwnerRow,
+    PauseRow,
     Probed,
     ProbeRow,
     RequestRecord,
@@ -30,7 +31,7 @@ from hoptrio.ledger.rules import standing
 from hoptrio.limits import CLAIM_KEPT_MS
 
 if TYPE_CHECKING:
-    from hoptrio.ledger.operations import BeginProbe, EndProbe
+    from hoptrio.ledger.operations import BeginProbe, EndProbe, SetPaused
 
 __all__ = ["Rows"]
 
@@ -62,6 +63,7 @@ class Rows:
         self.owners: dict[str, OwnerRow] = {}
         self.evidence: dict[Probed, UsageEvidence] = {}
         self.probes: dict[Probed, ProbeRow] = {}
+        self.pauses: dict[str, PauseRow] = {}
 
     def account(self, name_or_id: str) -> Account | None:
         """The account with this id, else the one with this name."""
@@ -170,3 +172,10 @@ class Rows:
             )
         elif end.revokes:
             self.evidence.pop(end.probed, None)
+
+    def set_paused(self, change: SetPaused, now_ms: int) -> None:
+        """Pause a channel, or no more (`operations.SetPaused`)."""
+        if not change.paused:
+            self.pauses.pop(change.channel, None)
+        elif change.channel not in self.pauses:
+            self.pauses[change.channel] = PauseRow(change.channel, now_ms, change.why)

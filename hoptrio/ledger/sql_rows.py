@@ -15,6 +15,7 @@ from hoptrio.ledger.model import (
     HoldRow,
     HoldState,
     OwnerRow,
+    PauseRow,
     Probed,
     ProbeRow,
     RequestRecord,
@@ -31,6 +32,7 @@ __all__ = [
     "EVIDENCE",
     "HOLD",
     "KEY",
+    "PAUSE",
     "PROBE",
     "REQUEST",
     "account_of",
@@ -40,6 +42,7 @@ __all__ = [
     "hold_of",
     "key_of",
     "owner_of",
+    "pause_of",
     "probe_of",
     "record_of",
     "request_row",
@@ -65,6 +68,7 @@ REQUEST = (
 #: Behind `HOLD`, from ``claims c JOIN holds h ON h.id = c.hold_id``.
 CLAIM = "c.name, c.hold_id, c.digest, c.made_at_ms"
 EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
+PAUSE = "channel, since_ms, why"
 PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
@@ -214,6 +218,11 @@ def probe_of(row: Sequence[Any]) -> ProbeRow:
         finding=finding,
         detail=detail,
     )
+
+
+def pause_of(row: Sequence[Any]) -> PauseRow:
+    """A row of `PAUSE`."""
+    return PauseRow(row[0], row[1], row[2])
 
 
 def request_row(record: RequestRecord, account_id: str, state: str, hold_nanos: int) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from hoptrio.ledger.sql_rows import (
     EVIDENCE,
     HOLD,
     KEY,
+    PAUSE,
     PROBE,
     REQUEST,
     account_of,
@@ -33,6 +34,7 @@ from hoptrio.ledger.sql_rows import (
     hold_of,
     key_of,
     owner_of,
+    pause_of,
     probe_of,
     record_of,
 )
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -198,13 +201,18 @@ class SqliteStore:
             return connection.execute(sql, values).fetchall()
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
-        columns = ("account_id", "key_id", "model", "state", "client_request_id")
+        columns = ("account_id", "key_id", "protocol", "model", "channel", "state", "reason", "client_request_id")
         terms = {f"{column} = ?": getattr(where, column) for column in columns}
         terms |= {"created_at_ms >= ?": where.since_ms, "created_at_ms < ?": where.until_ms}
         chosen = {term: value for term, value in terms.items() if value is not None}
+        values = list(chosen.values())
+        if where.before is not None:
+            # The first half alone is in the index of times.
+            chosen |= {"created_at_ms <= ?": None, "(created_at_ms, id) < (?, ?)": None}
+            values += [where.before[0], *where.before]
         condition = " AND ".join(chosen) or "1"
         sql = f"SELECT {REQUEST} FROM requests WHERE {condition} ORDER BY created_at_ms DESC, id DESC LIMIT ?"
-        return [record_of(row) for row in self._all(sql, *chosen.values(), where.limit)]
+        return [record_of(row) for row in self._all(sql, *values, where.limit)]
 
     def accounts(self) -> list[Account]:
         return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
@@ -227,6 +235,13 @@ class SqliteStore:
             for row in self._all(f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, limit)
         ]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = ?": account_id, "seq < ?": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT ?"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
@@ -241,6 +256,12 @@ class SqliteStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, owner)]
 
+    def held_nanos(self) -> int:
+        return int(self._all("SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'")[0][0])
+
+    def open_since_ms(self) -> list[int]:
+        return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'")]
+
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS)]
 
@@ -250,6 +271,9 @@ class SqliteStore:
 
     def probes(self) -> list[ProbeRow]:
         return [probe_of(row) for row in self._all(f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol")]
+
+    def pauses(self) -> list[PauseRow]:
+        return [pause_of(row) for row in self._all(f"SELECT {PAUSE} FROM channel_pauses ORDER BY channel")]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -39,6 +39,7 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
 from hoptrio.ledger.rules import (
     Effect,
@@ -154,6 +155,7 @@ class Changes:
             Purge: self._purge,
             BeginProbe: self._begin_probe,
             EndProbe: self._end_probe,
+            SetPaused: self._set_paused,
             Ping: lambda _: None,
         }
 
@@ -424,6 +426,13 @@ class Changes:
             self._execute(_ADD_EVIDENCE, (*which, end.target, end.evidence, now_ms, end.probe, now_ms + end.valid_ms))
         elif end.revokes:
             self._execute(_REVOKE, which)
+
+    def _set_paused(self, change: SetPaused) -> None:
+        if change.paused:
+            row = (change.channel, self._now_ms(), change.why)
+            self._execute("INSERT OR IGNORE INTO channel_pauses (channel, since_ms, why) VALUES (?, ?, ?)", row)
+        else:
+            self._execute("DELETE FROM channel_pauses WHERE channel = ?", (change.channel,))
 
     def _key(self, key_id: str) -> ApiKey | None:
         row = self._execute(_FIND_KEY, (key_id,)).fetchone()

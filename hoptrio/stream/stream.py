@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hoptrio.stream.blame import Blame
     from hoptrio.stream.ports import Desk, Face, Record, Source, Writer
     from hoptrio.stream.pump import Pump
+    from hoptrio.telemetry.tally import Meter
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["Stream"]
@@ -77,6 +78,7 @@ class Stream:
         "_face",
         "_kept",
         "_left_early",
+        "_meter",
         "_now",
         "_produced",
         "_pump",
@@ -104,10 +106,12 @@ class Stream:
         source: Source,
         desk: Desk,
         face: Face,
+        meter: Meter,
         record: Record | None = None,
     ) -> None:
         """With a `record`, what the client is told is kept, too."""
         self._call = call
+        self._meter = meter
         self._contract = contract
         self._writer = writer
         self._source = source
@@ -161,7 +165,20 @@ class Stream:
 
     def note(self, event: str) -> None:
         """Put an event on the timeline."""
-        self.timeline.append((trio.current_time() - self._created_at, event))
+        at_s = trio.current_time() - self._created_at
+        self.timeline.append((at_s, event))
+        if event == "first_event":
+            self._meter.first_event(at_s)
+
+    @property
+    def channel(self) -> str:
+        """The channel of the attempt that runs, or was the last."""
+        return self._channel
+
+    @property
+    def client_left(self) -> bool:
+        """Nobody reads what the provider sends."""
+        return self._writer.gone
 
     # -- the way through ------------------------------------------------------------------------------------------
 
@@ -215,6 +232,7 @@ class Stream:
             if further.reason is Reason.NOT_DISPATCHED:
                 self._source.over(self._blame(further))
                 self._channel = before
+                self._meter.asked(before)
                 return ended._replace(tail=b"")
             ended = further
         return ended
@@ -223,6 +241,7 @@ class Stream:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
         self._channel = self._source.channel
+        self._meter.asked(self._channel)
         self._reading = self._source.reading
         self._answer: Answer | None = None
         self._scope = trio.CancelScope(deadline=self._deadline)
@@ -272,7 +291,7 @@ class Stream:
             return unreached(answer)
         self._answer = answer
         self.note("headers")
-        self._progressed()
+        self._clock.progress_at = trio.current_time()
         first = await begin(answer, self._reading, stream=self._call.stream)
         return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
@@ -317,8 +336,13 @@ class Stream:
         self._writer.write(data)
 
     def _progressed(self) -> None:
-        self._clock.progress_at = self._now()
-        if not self._answered and self._pump.answered:
+        now, before = self._now(), self._clock.progress_at
+        self._clock.progress_at = now
+        self._meter.moved(now, self._pump.events)
+        if self._answered:
+            if before is not None and now - before >= limits.GAP_SHOWN_S:
+                self._note_if_room(f"gap {round((now - before) * 1000)}")
+        elif self._pump.answered:
             self._answered = True
             self._source.answered()
 
@@ -328,10 +352,18 @@ class Stream:
             self._scope.cancel()
 
     def _keepalive(self) -> None:
+        self._meter.kept_alive()
         self._write_head()
         self._writer.write(self._alive)
+        self._note_if_room("keepalive")
+
+    def _note_if_room(self, event: str) -> None:
+        """What may happen any number of times must leave room for what happens once."""
+        if len(self.timeline) < limits.TIMELINE_EVENTS_MAX:
+            self.note(event)
 
     def _stalled(self) -> None:
+        self._meter.stalled()
         self._end_attempt(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
 
     def _write_head(self) -> None:
@@ -343,6 +375,7 @@ class Stream:
     def _note_client_gone(self) -> None:
         if not self._client_gone_noted:
             self._client_gone_noted = True
+            self._meter.left()
             early = self._left_early or not self._writer.head_written
             self.note("client_gone_before_first_byte" if early else "client_gone")
 
@@ -353,6 +386,7 @@ class Stream:
             self._note_client_gone()
         self.note("ended")
         pump = self._pump
+        self._meter.relayed(pump.events)
         return Outcome(
             reason=ended.reason,
             counts=pump.counts,

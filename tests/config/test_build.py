@@ -332,6 +332,17 @@ def test_one_mistake_never_hides_another() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["*", "api.example.com", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a;b", "https://a b"],
+)
+def test_where_browsers_reach_the_gateway_is_an_origin(url: str) -> None:
+    assert list(mistakes({"control": {"token": "t", "gateway_url": url}})) == ["control.gateway_url"]
+    for right in ("", "https://api.example.com", "http://[::1]:8080/"):
+        made = build({"control": {"token": "t", "gateway_url": right}}, environ={})
+        assert made.control.gateway_url == right.rstrip("/")
+
+
 # -- warnings --------------------------------------------------------------------------------------------------------
 
 
