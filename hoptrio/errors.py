@@ -23,6 +23,7 @@ __all__ = [
     "Draining",
     "Fault",
     "Forged",
+    "Gone",
     "HeadTooLarge",
     "HoptrioError",
     "InsufficientBalance",
@@ -171,6 +172,14 @@ class Conflict(HoptrioError):
     fault = Fault.CLIENT
     status = 409
     code = "conflict"
+
+
+class Gone(HoptrioError):
+    """What was asked for was kept for a while, and is no more (410)."""
+
+    fault = Fault.CLIENT
+    status = 410
+    code = "gone"
 
 
 class BodyTooLarge(HoptrioError):

@@ -322,6 +322,47 @@ REFUSALS_KEPT_MAX = 600
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 
+# -- spool: what clients were told, for those who come back -----------------------------------------------------------
+
+#: A stream is kept so long after its end, and up to this size; all that a machine keeps on disk. By default.
+SPOOL_KEPT_S = 600.0
+SPOOL_STREAM_BYTES_MAX = 16 * MIB
+SPOOL_BYTES_MAX = 1024 * MIB
+#: What of a stream is in memory before it goes to a file; a read of a file is of this size, too.
+SPOOL_PIECE_BYTES = 64 * KIB
+#: The spool counts a growing stream in steps of this size: 1 us each, and up to one step a stream is not counted.
+SPOOL_STEP_BYTES = 4 * KIB
+#: A write of this size is not gathered but goes as it is; so much goes to the disk at a time, or what there is after a
+#: tick. Together they halve what a burst costs.
+SPOOL_DIRECT_BYTES = 16 * KIB
+SPOOL_WRITE_BYTES = 256 * KIB
+#: In the memory of one process, and on its way to the disk. Beyond the first everything is written out; while more than
+#: the second waits, what should be written is lost instead.
+SPOOL_MEMORY_BYTES_MAX = 32 * MIB
+SPOOL_QUEUE_BYTES_MAX = 32 * MIB
+#: When memory is full, this part of it is written out; streams that are written out at a time: 1 ms of the event loop.
+SPOOL_RELIEF = 16
+SPOOL_BATCH = 128
+#: One file; a cap below sixteen of them makes them smaller.
+SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
+#: And no longer than this is written to one, so that no answer lies on the disk for much longer than it is kept.
+SPOOL_SEGMENT_MS = 60_000
+#: What has ended is written out, and what has expired is taken away, this often.
+SPOOL_TICK_S = 1.0
+#: What dead processes have left is looked at this often.
+SPOOL_SWEEP_S = 10.0
+#: Another process of the machine says by then whether a stream is its own; it may be stopped, or hang. One that is
+#: about to end answers no more, and its files are nobody's a moment later: it is asked again, this many times.
+SPOOL_ASK_S = 2.0
+SPOOL_ASKS_MAX = 5
+SPOOL_ASK_PAUSE_S = 0.1
+#: An Idempotency-Key; longer ones are refused. What the ledger remembers of it is forgotten after two days, since a
+#: stream is kept for a day at most.
+IDEMPOTENCY_KEY_CHARS_MAX = 255
+CLAIM_KEPT_MS = 2 * 86_400_000
+#: A retry whose original cannot be reached is told to come back after this: holds of the dead are released by then.
+CLAIM_RETRY_S = 5
+
 # -- service: workers and their supervisor ---------------------------------------------------------------------------
 
 #: A worker that is not ready by then is taken for hung; ready takes 0.3 s, and a busy machine or disk many times that.

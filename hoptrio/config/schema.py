@@ -22,6 +22,7 @@ from hoptrio.protocols.events import Protocol
 __all__ = [
     "ANY",
     "JOURNAL",
+    "SPOOL",
     "Certification",
     "ChannelTable",
     "Control",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Where the journals of a ledger on PostgreSQL are unless the config says otherwise.
 JOURNAL = "hoptrio-journal"
+#: Where streams are kept for clients that come back.
+SPOOL = "hoptrio-spool"
 
 #: The key of a `ChannelTable.base_url` that stands for every protocol.
 ANY = ""
@@ -222,7 +225,16 @@ class Server(Table):
     cors_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_tuple)] = ("*",)
     websocket: bool = True
     released_output_limit: int = Field(default=20, ge=0)
+    reattach_minutes: float = Field(default=limits.SPOOL_KEPT_S / 60, ge=0, le=1_440)
+    reattach_bytes_max: int = Field(default=limits.SPOOL_STREAM_BYTES_MAX, ge=0, le=1024 * limits.MIB)
+    spool_dir: Name = SPOOL
+    spool_bytes_max: int = Field(default=limits.SPOOL_BYTES_MAX, ge=0)
     trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_tuple)] = ()
+
+    @property
+    def keeps_streams(self) -> bool:
+        """Clients may come back, where their contract says so."""
+        return self.reattach_minutes > 0 and self.reattach_bytes_max > 0 and self.spool_bytes_max > 0
 
 
 class Control(Table):

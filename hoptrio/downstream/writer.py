@@ -145,7 +145,7 @@ class ResponseWriter:
         """The interim answer to ``Expect: 100-continue``."""
         if not self.gone:
             self._put(framing.CONTINUE)
-            await self._flush()
+            await self.flush()
 
     def start(self) -> None:
         """Watch the client from now on."""
@@ -283,7 +283,7 @@ class ResponseWriter:
 
     async def _complete(self, until: float) -> None:
         self._open = False
-        await self._flush(until)
+        await self.flush(until)
         if self.gone:
             return
         self.ended = True
@@ -293,8 +293,8 @@ class ResponseWriter:
             except GONE:
                 self.gone = True
 
-    async def _flush(self, until: float = inf) -> None:
-        """Wait until nothing waits or the client is gone."""
+    async def flush(self, until: float = inf) -> None:
+        """See `stream.ports.Writer`."""
         while self._waiting:
             since = self.blocked_since or self.last_write_at
             with trio.move_on_at(min(since + limits.WRITE_STALL_S, until)):
@@ -315,7 +315,7 @@ class ResponseWriter:
             self.leave()
             return
         self._open = False
-        await self._flush(until)
+        await self.flush(until)
         if self.gone:
             return
         self.watch.stop()

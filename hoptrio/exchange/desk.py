@@ -15,13 +15,14 @@ from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
 from hoptrio.exchange.figures import figures
 from hoptrio.exchange.measure import Measured, measure
-from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
+from hoptrio.ledger.model import Claimed, Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
 from hoptrio.protocols.events import Operation
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.verdict import verdict
 from hoptrio.telemetry.tally import COMPLETE
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.exchange.gateway import Gateway
-    from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.model import ApiKey, Claim, RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
@@ -58,8 +59,10 @@ class Desk:
         meter: Meter,
         *,
         show: Callable[[Sequence[tuple[bytes, bytes]]], None],
+        claim: Claim | None = None,
     ) -> None:
-        """`show` is given the headers that tell what was held and what is left."""
+        """`show` is given the headers that tell what was held and what is left. Of the requests with one `claim` one is
+        made."""
         self._gateway = gateway
         self._ledger = gateway.ledger
         self._key = key
@@ -69,6 +72,9 @@ class Desk:
         self._admitted = admitted
         self._meter = meter
         self._show = show
+        self._claim = claim
+        #: The request that stands for this one, once `place` has said so.
+        self.claimed: Claimed | None = None
         #: The record of the settlement and whether it was durable in time, once there is one.
         self.settlement: tuple[RequestRecord, bool] | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
@@ -79,7 +85,7 @@ class Desk:
         channel = None if self.settlement is None else self.settlement[0].channel
         return self._candidate(channel).call.protocol if channel else self._call.protocol
 
-    async def place(self) -> HoptrioError | None:
+    async def place(self) -> HoptrioError | Elsewhere | None:
         """Freeze the quote."""
         amount_nanos = self._admitted.quote.hold_nanos
         channel = self._admitted.candidates[0].channel
@@ -94,6 +100,7 @@ class Desk:
             owner=self._ledger.owner or "",
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
+            claim=self._claim,
         )
         asked_at_s = trio.current_time()
         try:
@@ -102,6 +109,9 @@ class Desk:
             self._meter.tally.refused(self._call.protocol, error.code)
             return error
         self._meter.tally.holds.observe(trio.current_time() - asked_at_s)
+        if isinstance(placed, Claimed):
+            self.claimed = placed
+            return Elsewhere.JOINED
         if not isinstance(placed, HoldRefused):
             self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from hoptrio.exchange.ended import StreamEnd
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
+    from hoptrio.spool.playback import Playback
+    from hoptrio.spool.spools import Spools
     from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
@@ -56,8 +58,10 @@ class Gateway:
         released_output_limit: int,
         breakers: Breakers | None = None,
         websocket: bool = True,
+        spools: Spools | None = None,
     ) -> None:
-        """`breakers`: the health of channels, if other processes share it. `websocket`: the mode is offered."""
+        """`breakers`: the health of channels, if other processes share it. `websocket`: the mode is offered. `spools`:
+        where streams are kept for clients that come back; None = nowhere."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -66,6 +70,7 @@ class Gateway:
         self.max_streams = max_streams
         self.cors_origins = cors_origins
         self.currency = currency
+        self.spools = spools
         self.registry = Registry()
         self.tally = Tally()
         #: Each is called with every stream that is over, behind its last byte.
@@ -102,6 +107,10 @@ class Gateway:
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")
         return key
+
+    async def find_stream(self, account_id: str, name: str, *, follow: bool = True) -> Playback | None:
+        """What was answered to a request of this account, by the request's id or the name its client knows it by."""
+        return None if self.spools is None else await self.spools.find(account_id, name, follow=follow)
 
     def ended(self, end: StreamEnd) -> None:
         """Tell the observers; one that fails harms nobody."""

@@ -29,6 +29,8 @@ from hoptrio.ledger.memory import MemoryStore, wall_ms
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claim,
+    Claimed,
     Entry,
     EntryKind,
     Hold,
@@ -207,8 +209,9 @@ class Ledger:
 
     # -- the request path ---------------------------------------------------------------------------------------------
 
-    async def place(self, hold: Hold) -> Placed | HoldRefused:
-        """Place a hold; durable when it returns. Never raises Cancelled: see the module.
+    async def place(self, hold: Hold) -> Placed | HoldRefused | Claimed:
+        """Place a hold; durable when it returns. Never raises Cancelled: see the module. With a claim that another
+        request holds nothing is placed: over all processes of the ledger, one request stands for all.
 
         Raises LedgerUnavailable when the ledger cannot be written, is too busy, or takes longer than `limits.HOLD_S`;
         should the hold be committed after all, it is released at once. ValueError for a negative amount
@@ -284,6 +287,13 @@ class Ledger:
     async def hold(self, hold_id: str) -> HoldRow | None:
         """The hold as it stands, or None."""
         return await self._soon(self._store.hold, hold_id)
+
+    async def claimed(self, claim: Claim) -> Claimed | None:
+        """The request that stands for one with this claim, or None; only `place` decides it.
+
+        Raises LedgerUnavailable.
+        """
+        return await self._soon(self._store.claimed, claim)
 
     async def account(self, name_or_id: str) -> Account | None:
         """The account as it stands, or None."""

@@ -21,7 +21,18 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, PauseRow, ProbeRow, RequestRecord, UsageEvidence
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Claim,
+        Claimed,
+        Entry,
+        HoldRow,
+        PauseRow,
+        ProbeRow,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["MemoryStore", "wall_ms"]
@@ -82,6 +93,10 @@ class MemoryStore:
     def hold(self, hold_id: str) -> HoldRow | None:
         self._check()
         return self._holds.get(hold_id)
+
+    def claimed(self, claim: Claim) -> Claimed | None:
+        self._check()
+        return self._rows.claimed(claim, self._now_ms())
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
         self._check()

@@ -14,6 +14,9 @@ import msgspec
 __all__ = [
     "Account",
     "ApiKey",
+    "Claim",
+    "ClaimRow",
+    "Claimed",
     "Entry",
     "EntryKind",
     "Hold",
@@ -104,6 +107,33 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     provider_ids: tuple[str, ...] = ()
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """That one request stands for all with the same Idempotency-Key of an API key; both are in `name`, hashed."""
+
+    name: str
+    #: Of what is asked: the same again is a retry.
+    digest: str
+    #: How long after its end a captured request still stands for others.
+    window_ms: int
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    """The newest hold that was placed under a claim's name."""
+
+    name: str
+    hold_id: str
+    digest: str
+    made_at_ms: int
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """Another request stands for this one: nothing was held. `running`: it is not captured yet."""
+
+    request_id: str
+    digest: str
+    running: bool
+
+
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """A hold to place. Ids are made by the caller before anything is queued, so a lost answer loses nothing."""
 
@@ -117,6 +147,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     #: Supplier account name ("" = none) and share in billionths, pinned too.
     supplier: str = ""
     revenue_share_nanos: int = 0
+    #: It is placed only if no other request stands for this one.
+    claim: Claim | None = None
 
 
 class HoldRefusal(StrEnum):

@@ -22,9 +22,10 @@ from hoptrio.ledger.changes import Changes
 from hoptrio.ledger.postgres_batch import Batch, provider_key
 from hoptrio.ledger.postgres_schema import check, version
 from hoptrio.ledger.postgres_session import Session, connect, conninfo, plain, reading, unavailable
-from hoptrio.ledger.rules import with_expiry
+from hoptrio.ledger.rules import standing, with_expiry
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
+    CLAIM,
     ENTRY,
     EVIDENCE,
     HOLD,
@@ -33,6 +34,7 @@ from hoptrio.ledger.sql_rows import (
     PROBE,
     REQUEST,
     account_of,
+    claim_of,
     entry_of,
     evidence_of,
     hold_of,
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _KEYS = f"SELECT {KEY} FROM api_keys k JOIN accounts a ON a.id = k.account_id"
+_CLAIM = f"SELECT {HOLD}, {CLAIM}, ledger_now_ms() FROM claims c JOIN holds h ON h.id = c.hold_id WHERE c.name = %s"
 _OWNERS = (
     "SELECT coalesce(o.id, h.owner), coalesce(o.beat, 0), coalesce(o.renewed_at_ms, 0), coalesce(h.count, 0)"
     " FROM owners o FULL JOIN (SELECT owner, count(*) FROM holds WHERE state = 'open' GROUP BY owner) h"
@@ -201,6 +206,10 @@ class PostgresStore:
     def hold(self, hold_id: str) -> HoldRow | None:
         row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = %s", hold_id)
         return None if row is None else hold_of(row)
+
+    def claimed(self, claim: Claim) -> Claimed | None:
+        row = self._one(_CLAIM, claim.name)
+        return None if row is None else standing(claim_of(row[15:19]), hold_of(row), claim.window_ms, row[19])
 
     # -- scans --------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from msgspec.structs import replace
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claim,
+    Claimed,
+    ClaimRow,
     Entry,
     EntryKind,
     HoldRow,
@@ -24,6 +27,8 @@ from hoptrio.ledger.model import (
     RequestRecord,
     UsageEvidence,
 )
+from hoptrio.ledger.rules import standing
+from hoptrio.limits import CLAIM_KEPT_MS
 
 if TYPE_CHECKING:
     from hoptrio.ledger.operations import BeginProbe, EndProbe, SetPaused
@@ -50,6 +55,7 @@ class Rows:
         self.key_recent: dict[str, list[int]] = {}
         self.holds: dict[str, HoldRow] = {}
         self.open: dict[str, HoldRow] = {}
+        self.claims: dict[str, ClaimRow] = {}
         self.entries: list[Entry] = []
         self.refs: set[str] = set()
         self.requests: dict[str, RequestRecord] = {}
@@ -88,6 +94,11 @@ class Rows:
         change = now - (was is not None)
         self.key_open[hold.key_id] = (count + change, held_nanos + change * hold.amount_nanos)
 
+    def claimed(self, claim: Claim, now_ms: int) -> Claimed | None:
+        """The request that stands for another (`rules.standing`)."""
+        row = self.claims.get(claim.name)
+        return standing(row, None if row is None else self.holds.get(row.hold_id), claim.window_ms, now_ms)
+
     def enter(
         self,
         at_ms: int,
@@ -116,9 +127,10 @@ class Rows:
             self.refs.add(ref)
 
     def renew(self, owner: str, now_ms: int) -> None:
-        """Begin an owner's lease, or renew it."""
+        """Begin an owner's lease, or renew it; on this occasion old claims are forgotten."""
         before = self.owners.get(owner)
         self.owners[owner] = OwnerRow(id=owner, beat=before.beat + 1 if before else 1, renewed_at_ms=now_ms)
+        self.claims = {name: row for name, row in self.claims.items() if row.made_at_ms >= now_ms - CLAIM_KEPT_MS}
 
     def purge(self, before_ms: int, limit: int) -> int:
         """Forget the oldest records of requests that do not run; how many."""

@@ -9,6 +9,7 @@ import msgspec
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    ClaimRow,
     Entry,
     EntryKind,
     HoldRow,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCOUNT",
+    "CLAIM",
     "ENTRY",
     "EVIDENCE",
     "HOLD",
@@ -34,6 +36,7 @@ __all__ = [
     "PROBE",
     "REQUEST",
     "account_of",
+    "claim_of",
     "entry_of",
     "evidence_of",
     "hold_of",
@@ -62,6 +65,8 @@ REQUEST = (
     "id, account_id, key_id, created_at_ms, protocol, model, contract, stream, channel, client_request_id, state,"
     " reason, evidence, usage, raw_usage, hold_nanos, charge_nanos, flags, attempts, timeline, provider_ids"
 )
+#: Behind `HOLD`, from ``claims c JOIN holds h ON h.id = c.hold_id``.
+CLAIM = "c.name, c.hold_id, c.digest, c.made_at_ms"
 EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
 PAUSE = "channel, since_ms, why"
 PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
@@ -130,6 +135,12 @@ def hold_of(row: Sequence[Any]) -> HoldRow:
         created_at_ms=row[13],
         resolved_at_ms=row[14],
     )
+
+
+def claim_of(row: Sequence[Any]) -> ClaimRow:
+    """A row of `CLAIM`."""
+    name, hold_id, digest, made_at_ms = row
+    return ClaimRow(name, hold_id, digest, made_at_ms)
 
 
 def entry_of(row: Sequence[Any]) -> Entry:

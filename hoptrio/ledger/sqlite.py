@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptrio import limits
-from hoptrio.ledger.rules import with_expiry
+from hoptrio.ledger.rules import standing, with_expiry
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
@@ -28,6 +28,7 @@ from hoptrio.ledger.sql_rows import (
     PROBE,
     REQUEST,
     account_of,
+    claim_of,
     entry_of,
     evidence_of,
     hold_of,
@@ -37,7 +38,7 @@ from hoptrio.ledger.sql_rows import (
     probe_of,
     record_of,
 )
-from hoptrio.ledger.sqlite_changes import Changes
+from hoptrio.ledger.sqlite_changes import FIND_CLAIM, Changes
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
@@ -179,6 +182,12 @@ class SqliteStore:
     def hold(self, hold_id: str) -> HoldRow | None:
         row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = ?", hold_id)
         return None if row is None else hold_of(row)
+
+    def claimed(self, claim: Claim) -> Claimed | None:
+        row = self._one(FIND_CLAIM, claim.name)
+        if row is None:
+            return None
+        return standing(claim_of(row[15:]), hold_of(row), claim.window_ms, self._now_ms())
 
     # -- scans --------------------------------------------------------------------------------------------------------
 

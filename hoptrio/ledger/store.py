@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
@@ -87,6 +89,9 @@ class Store(Interface):
     def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]: ...
 
     def hold(self, hold_id: str) -> HoldRow | None: ...
+
+    def claimed(self, claim: Claim) -> Claimed | None:
+        """The request that stands for another, as of the last commit (`rules.standing`)."""
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]: ...
 

@@ -2,6 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
+      spools          what clients may come back to
         services      lease and sweep of orphaned holds, retention, probes
           connections every client connection and the streams on it
             accept    dies first: no new connections
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -46,6 +47,8 @@ from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
+from hoptrio.spool.spool import Caps
+from hoptrio.spool.spools import open_spools
 from hoptrio.telemetry.board import FiguresBoard
 from hoptrio.upstream.client import Upstream
 
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.spool.spools import Spools
 
 __all__ = ["serve"]
 
@@ -97,12 +101,15 @@ async def serve(
                 patient=patient,
             ) as ledger,
             Upstream() as upstream,
+            _open_spools(config, ledger) as spools,
             open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
-            gateway = _gateway(config, ledger, upstream, breakers)
+            gateway = _gateway(config, ledger, upstream, breakers, spools)
+            if spools is not None:
+                services.start_soon(spools.run)
             gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
             board = figures or FiguresBoard()
             services.start_soon(Teller(gateway, board).run)
@@ -132,7 +139,9 @@ async def serve(
             listening.cancel_scope.cancel()
 
 
-def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Breakers | None) -> Gateway:
+def _gateway(
+    config: Config, ledger: Ledger, upstream: Upstream, breakers: Breakers | None, spools: Spools | None
+) -> Gateway:
     return Gateway(
         ledger=ledger,
         upstream=upstream,
@@ -145,7 +154,24 @@ def _gateway(config: Config, ledger: Ledger, upstream: Upstream, breakers: Break
         released_output_limit=config.server.released_output_limit,
         breakers=breakers,
         websocket=config.server.websocket,
+        spools=spools,
     )
+
+
+@asynccontextmanager
+async def _open_spools(config: Config, ledger: Ledger) -> AsyncIterator[Spools | None]:
+    server = config.server
+    if not server.keeps_streams:
+        yield None
+        return
+    async with open_spools(
+        server.spool_dir,
+        Caps(kept_s=server.reattach_minutes * 60, stream_bytes_max=server.reattach_bytes_max),
+        bytes_max=server.spool_bytes_max,
+        sharers=server.workers,
+        now_ms=ledger.now_ms,
+    ) as spools:
+        yield spools
 
 
 def _office(config: Config, gateway: Gateway, board: FiguresBoard, certifier: Certifier) -> Office:
@@ -276,6 +302,9 @@ class _Reload:
             gateway.cors_origins = config.server.cors_origins
             gateway.websocket = config.server.websocket
             gateway.released.limit = config.server.released_output_limit
+            if gateway.spools is not None:
+                gateway.spools.own.caps.kept_s = config.server.reattach_minutes * 60
+                gateway.spools.own.caps.stream_bytes_max = config.server.reattach_bytes_max
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.

@@ -22,12 +22,14 @@ import trio
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Framing
+from hoptrio.spool.chunk import End
 from hoptrio.stream.blame import blame
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
 from hoptrio.stream.kept import Kept
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.produced import Produced
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Reader, Rules
     from hoptrio.stream.blame import Blame
-    from hoptrio.stream.ports import Desk, Face, Source, Writer
+    from hoptrio.stream.ports import Desk, Face, Record, Source, Writer
     from hoptrio.stream.pump import Pump
     from hoptrio.telemetry.tally import Meter
     from hoptrio.upstream.answer import Answer
@@ -56,6 +58,42 @@ SETTLE_MARGIN_S = 1.0
 class Stream:
     """One request in flight; run once. `contract`, `stall_s` (None: off) and `call` are fixed before the hold."""
 
+    #: A dictionary of more than thirty attributes takes 1.6 KiB, and every silent stream has one (CPython 3.11).
+    __slots__ = (
+        "_alive",
+        "_answer",
+        "_answered",
+        "_attempt_reason",
+        "_call",
+        "_channel",
+        "_client_gone_noted",
+        "_clock",
+        "_contract",
+        "_created_at",
+        "_cut_short",
+        "_deadline",
+        "_desk",
+        "_dispatched_at",
+        "_dispatches",
+        "_face",
+        "_kept",
+        "_left_early",
+        "_meter",
+        "_now",
+        "_produced",
+        "_pump",
+        "_reader",
+        "_reading",
+        "_record",
+        "_scope",
+        "_source",
+        "_stop_reason",
+        "_tried",
+        "_writer",
+        "settled",
+        "timeline",
+    )
+
     def __init__(
         self,
         *,
@@ -69,7 +107,9 @@ class Stream:
         desk: Desk,
         face: Face,
         meter: Meter,
+        record: Record | None = None,
     ) -> None:
+        """With a `record`, what the client is told is kept, too."""
         self._call = call
         self._meter = meter
         self._contract = contract
@@ -77,6 +117,7 @@ class Stream:
         self._source = source
         self._desk = desk
         self._face = face
+        self._record = record
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
             writer,
@@ -145,7 +186,8 @@ class Stream:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
-            await self._writer.respond(*self._face.refusal(refusal))
+            if not isinstance(refusal, Elsewhere):
+                await self._writer.respond(*self._face.refusal(refusal))
             return
         self.note("held")
         # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
@@ -159,8 +201,10 @@ class Stream:
                 settled = await self._desk.settle(self._outcome(ended))
             self.settled = True
             self._release_answer(ended)
+            # Not behind the telling, which waits for the client and may be cut off.
+            end = self._last_words(ended, settled=settled)
         self._clock.delivering = True
-        await self._tell(ended, settled=settled)
+        await self._tell(end)
 
     async def _provider_side(self) -> Ended:
         """Attempts under the scope; a bug in there ends this stream and no other."""
@@ -283,6 +327,8 @@ class Stream:
         return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
 
     def _emit(self, data: bytes) -> None:
+        if self._record is not None:
+            self._record.take(data)
         if self._writer.gone:
             self._note_client_gone()
             return
@@ -362,46 +408,63 @@ class Stream:
         else:
             self._answer.abort()
 
-    async def _tell(self, ended: Ended, *, settled: bool) -> None:
-        """Write what is left to write and deliver it, within the delivery's own deadline."""
-        if self._writer.gone:
-            return
-        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
-        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+    def _last_words(self, ended: Ended, *, settled: bool) -> End:
+        """Write what is left to write of a stream; how the client is to be told the end."""
         if self._call.framing is Framing.JSON:
-            await self._tell_whole(ended, until, settled=settled)
+            end = self._whole(ended, settled=settled)
         else:
-            await self._tell_stream(ended, until, settled=settled)
+            end = self._stream_end(ended, settled=settled)
+        if self._record is not None:
+            self._record.finish(end)
+        return end
 
-    async def _tell_whole(self, ended: Ended, until: float, *, settled: bool) -> None:
+    def _whole(self, ended: Ended, *, settled: bool) -> End:
         charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
         if settled and self._answer is not None and (ended.reason is None or charged_without):
-            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail, until)
-        else:
-            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)), until)
+            return End(True, 200, tuple(self._face.body_headers(self._answer)), ended.tail)
+        return self._refused(ended, settled=settled)
 
-    async def _tell_stream(self, ended: Ended, until: float, *, settled: bool) -> None:
-        writer = self._writer
+    def _stream_end(self, ended: Ended, *, settled: bool) -> End:
         step = ending(
             self._contract,
             ended.reason,
             settled=settled,
-            head_written=writer.head_written,
+            head_written=self._writer.head_written or (self._record is not None and self._record.begun),
             framing=self._call.framing,
             tail=bool(ended.tail),
         )
-        error = self._error(ended, settled=settled)
         if step.status:
-            await writer.respond(*self._face.refusal(error), until)
-            return
-        self._write_head()
+            return self._refused(ended, settled=settled)
         if self._kept is not None and (step.tail or step.event):
             self._kept.release()
         if step.tail and ended.tail:
-            writer.write(ended.tail)
+            self._emit(ended.tail)
         if step.event and self._reader is not None:
-            writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
-        await (writer.end(until) if step.clean else writer.abort(until))
+            error = self._error(ended, settled=settled)
+            self._emit(self._reader.failure(ended.reason or Reason.INTERNAL, error))
+        return End(step.clean)
+
+    def _refused(self, ended: Ended, *, settled: bool) -> End:
+        """A status; and what stands for it where somebody has the head of a stream."""
+        error = self._error(ended, settled=settled)
+        status, headers, body = self._face.refusal(error)
+        event = b""
+        if self._record is not None and self._reader is not None and self._contract.failure != "truncate":
+            event = self._reader.failure(ended.reason or Reason.INTERNAL, error)
+        return End(False, status, tuple(headers), body, event)
+
+    async def _tell(self, end: End) -> None:
+        """Deliver it, within the delivery's own deadline."""
+        writer = self._writer
+        if writer.gone:
+            return
+        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+        if end.status:
+            await writer.respond(end.status, end.headers, end.body, until)
+        else:
+            self._write_head()
+            await (writer.end(until) if end.clean else writer.abort(until))
 
     def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
         return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)
