@@ -183,7 +183,7 @@ async def test_a_purge_takes_no_more_than_asked_whatever_plan_the_server_makes_o
     await migrate(unprepared.url)
     for way in ("hashjoin", "mergejoin", "hashagg", "material", "sort", "indexscan", "bitmapscan", "indexonlyscan"):
         unprepared.execute(f"ALTER DATABASE {unprepared.name} SET enable_{way} = off")
-    async with open_ledger(unprepared.url) as ledger:
+    async with open_ledger(unprepared.url, owner="gateway") as ledger:
         await ledger.create_account("acme", 100)
         key, _ = await ledger.create_key("acme")
         for _ in range(5):
