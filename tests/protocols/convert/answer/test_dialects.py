@@ -294,3 +294,13 @@ def test_a_blocked_prompt_is_a_complete_answer():
     }
     heard = hear("messages", convert_stream(sse([chunk]), "gemini", "messages").wire)
     assert (heard.text, heard.finish, heard.usage) == ("", "filtered", (5, 0, 0, 0))
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["message"], {"type": "message"}, 1, None])
+@pytest.mark.parametrize("event", ["response.output_item.added", "response.output_item.done"])
+@pytest.mark.parametrize("client", ["chat", "messages", "gemini"])
+def test_an_item_whose_type_is_no_text_is_passed_over(client, event, kind):
+    odd = named([{"type": event, "output_index": 9, "item": {"id": "i", "type": kind}}])
+    stream = convert_stream(odd + GOLDEN["responses"], "responses", client)
+    assert stream.complete
+    assert hear(client, stream.wire).text == "Hello world"
