@@ -122,13 +122,6 @@ def test_a_stop_sequence_is_named():
     assert json.loads(convert_body(body, "messages", "chat").body)["choices"][0]["finish_reason"] == "stop"
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "OTHER"])
-def test_a_failure_of_gemini_is_no_answer(reason):
-    converted = convert_body(ending("gemini", reason), "gemini", "chat")
-    assert converted.unconvertible
-    assert converted.body == b""
-
-
 def test_an_error_in_a_200_is_an_error():
     converted = convert_body({"error": {"message": "no", "code": 400}}, "chat", "messages")
     assert converted.error.status == 400

@@ -85,7 +85,7 @@ class GeminiDecoder:
             if candidate.content is not None and candidate.content.parts:
                 wire += parts.take(candidate.content.parts)
             if _is_set(candidate.finish_reason):
-                wire += parts.finish(FROM_GEMINI.get(candidate.finish_reason, End.FAILED))
+                wire += parts.finish(FROM_GEMINI.get(candidate.finish_reason, End.LENGTH))
         if chunk.feedback is not None and _is_set(chunk.feedback.block_reason):
             wire += self._parts(0).finish(End.FILTERED)
         return wire

@@ -196,4 +196,4 @@ def finish_reason(track: Blocks, *, malformed: bool) -> str:
     end = refined(track.finished, called=track.called, refused=track.refused)
     if malformed and end is not End.LENGTH:
         return "MALFORMED_FUNCTION_CALL"
-    return GEMINI.get(end, "OTHER")
+    return GEMINI[end]

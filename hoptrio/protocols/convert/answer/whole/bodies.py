@@ -58,7 +58,7 @@ class ChatBody(BodyEncoder):
             "index": track.choice,
             "message": self._message(track),
             "logprobs": {"content": logprobs, "refusal": None} if logprobs else None,
-            "finish_reason": CHAT.get(end, "stop"),
+            "finish_reason": CHAT[end],
         }
 
     def _message(self, track: Collected) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class MessagesBody(BodyEncoder):
                 "role": "assistant",
                 "model": self.origin.model,
                 "content": [each for each in content if each is not None],
-                "stop_reason": MESSAGES.get(end, "end_turn"),
+                "stop_reason": MESSAGES[end],
                 "stop_sequence": track.stop_sequence if end is End.STOP_SEQUENCE else None,
                 "usage": messages_usage(usage),
             }
