@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from hoptrio.errors import BadRequest
-from hoptrio.protocols import fields
 from hoptrio.limits import QUOTE_BUILTIN_TOOL_TOKENS, QUOTE_TOOLS_TOKENS
+from hoptrio.protocols import fields
 
 __all__ = ["Survey"]
 

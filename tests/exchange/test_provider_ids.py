@@ -7,8 +7,8 @@ import json
 import pytest
 
 from hoptrio.admission.catalogue import Catalogue
-from tests.support.harness import RESPONSES as BODY
 from tests.support.harness import BODIES, gateway, settings
+from tests.support.harness import RESPONSES as BODY
 from tests.support.provider import plain, sse
 from tests.support.raw import assert_nothing_held, assert_shape
 from tests.support.streams import RESPONSES
