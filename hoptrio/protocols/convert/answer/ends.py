@@ -28,8 +28,8 @@ class End(Enum):
     STOP = auto()
     STOP_SEQUENCE = auto()
     TOOL_CALLS = auto()
-    #: The limit, the context, a pause that the client's protocol does not know, a failure of the model: there was more to
-    #: say.
+    #: The limit, the context, a pause that the client's protocol does not know, a failure of the model: more was to
+    #: come.
     LENGTH = auto()
     #: The provider's filter.
     FILTERED = auto()

@@ -156,7 +156,7 @@ class _GeminiTrack(Blocks):
         if block.sort is Sort.IMAGE:
             return self._part({"inlineData": {"mimeType": block.name, "data": block.text}}, signed=True)
         if block.sort is Sort.REASONING:
-            self._keep(block)
+            return self._keep(block)
         if block.sort is not Sort.TOOL:
             return b""
         part = call_part(block, self._owner.origin, f"{self._choice}_{self._calls}")
@@ -164,11 +164,15 @@ class _GeminiTrack(Blocks):
         self._malformed = self._malformed or part is None
         return b"" if part is None else self._part(part, signed=True)
 
-    def _keep(self, block: Block) -> None:
-        """A token that waits for its part; with the reasoning it was made for, unless the client has that."""
-        if block.carried is not None:
-            text = None if self._owner.show_thoughts else block.text or None
-            self._carried = msgspec.structs.replace(block.carried, text=block.carried.text or text)
+    def _keep(self, block: Block) -> bytes:
+        """A token that waits for its part; with the reasoning it was made for, unless the client has that. One that
+        waits already gets an empty part."""
+        if block.carried is None:
+            return b""
+        wire = b"" if self._carried is None else self._part({"text": ""}, signed=True)
+        text = None if self._owner.show_thoughts else block.text or None
+        self._carried = msgspec.structs.replace(block.carried, text=block.carried.text or text)
+        return wire
 
     def _part(self, part: dict[str, Any], *, signed: bool = False) -> bytes:
         if signed:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.answer.blocks import Block
     from hoptrio.protocols.convert.answer.vocabulary import Origin, Weighed
     from hoptrio.protocols.convert.answer.whole.collector import Collected
+    from hoptrio.protocols.convert.carrier import Carried
 
 __all__ = ["ChatBody", "GeminiBody", "MessagesBody", "ResponsesBody"]
 
@@ -173,7 +174,9 @@ class GeminiBody(BodyEncoder):
         malformed = False
         for at, block in enumerate(track.blocks):
             if block.sort is Sort.REASONING:
-                signature = self._signature(block) or signature
+                if block.carried is not None:
+                    parts += _alone(signature)
+                    signature = self._signature(block.carried, block.text)
                 if self._show_thoughts and block.text:
                     parts.append({"text": block.text, "thought": True})
                 continue
@@ -182,19 +185,15 @@ class GeminiBody(BodyEncoder):
             if part is not None:
                 parts.append(part | ({"thoughtSignature": signature} if signature else {}))
                 signature = ""
-        if signature:
-            parts.append({"text": "", "thoughtSignature": signature})
         return {
-            "content": {"role": "model", "parts": parts},
+            "content": {"role": "model", "parts": parts + _alone(signature)},
             "finishReason": finish_reason(track, malformed=malformed),
             "index": track.choice,
         }
 
-    def _signature(self, block: Block) -> str:
-        if block.carried is None:
-            return ""
-        text = None if self._show_thoughts else block.text or None
-        return pack(msgspec.structs.replace(block.carried, text=block.carried.text or text))
+    def _signature(self, carried: Carried, thoughts: str) -> str:
+        text = None if self._show_thoughts else thoughts or None
+        return pack(msgspec.structs.replace(carried, text=carried.text or text))
 
     def _part(self, block: Block, place: str) -> dict[str, Any] | None:
         if block.sort is Sort.TOOL:
@@ -220,6 +219,11 @@ def _chat_annotation(annotation: dict[str, Any]) -> dict[str, Any]:
 
 def _chat_image(block: Block) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{block.name};base64,{block.text}"}}
+
+
+def _alone(signature: str) -> list[dict[str, Any]]:
+    """An empty part for a token that has no other."""
+    return [{"text": "", "thoughtSignature": signature}] if signature else []
 
 
 def _responses_part(block: Block) -> dict[str, Any]:
