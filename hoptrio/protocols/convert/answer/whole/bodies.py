@@ -1,7 +1,8 @@
 """The bodies of the four protocols, from what was collected. Pure.
 
 A tool call whose arguments a limit has cut is left out where they must be an object: half a command must never be run
-(cases 40). Without that excuse such a call makes the answer useless.
+(cases 40). Without that excuse they are what the model said and what is paid for: Gemini has a finish reason for that,
+Anthropic a wrapper.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["ChatBody", "GeminiBody", "MessagesBody", "ResponsesBody"]
 
 _encode = msgspec.json.encode
+#: In an object of this one member Anthropic documents arguments that are none (fine-grained tool streaming).
+_INVALID = "INVALID_JSON"
 
 
 class ChatBody(BodyEncoder):
@@ -240,8 +243,8 @@ def _text_block(block: Block) -> dict[str, Any] | None:
 def _tool_use(track: Collected, block: Block, origin: Origin, at: int) -> dict[str, Any] | None:
     given = loads((block.text.strip() or "{}").encode())
     if not isinstance(given, dict):
-        if track.finished is not End.LENGTH:
-            track.refuse("the arguments of a tool call are no object")
-        return None
+        if track.finished is End.LENGTH:
+            return None
+        given = {_INVALID: block.text}
     tool = origin.names.get(block.name) or ToolName(block.name)
     return {"type": "tool_use", "id": block.id or f"toolu_{origin.token}_{at}", "name": tool.name, "input": given}
