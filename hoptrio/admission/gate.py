@@ -125,11 +125,10 @@ def known(
 
 def _check_sold(call: Call, model: Model) -> None:
     """What has no price is not made: tokens of an output, or images."""
-    if model.max_output_tokens is not None:
-        return
-    if call.operation == Operation.GENERATE:
+    if call.operation == Operation.GENERATE and not model.generates:
         raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    if call.operation == Operation.IMAGES and model.prices.image is None:
+    unpriced = model.max_output_tokens is None and model.prices.image is None
+    if call.operation == Operation.IMAGES and unpriced:
         raise errors.BadRequest(f"The model {call.model!r} does not make images.", param="model")
 
 
