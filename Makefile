@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench bench-check world chaos matrix kills clients fuzz binary clean
+.PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary returns clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -15,8 +15,10 @@ help:
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
+	@echo "make api     the control plane's API against what is made up of its own description (API_ARGS=... are passed on)"
 	@echo "make clients agents finish a turn with a tool call on channels of every protocol; 1.5 GB of packages (CLIENTS_ARGS=...)"
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
+	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
 	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
 	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
@@ -77,6 +79,14 @@ binary:
 kills:
 	@scripts/setup test
 	$(BIN)/python -m tests.chaos --streams 0 --kills 200 --postgres $(KILLS_ARGS)
+
+returns:
+	@scripts/setup test
+	$(BIN)/python -m tests.returns $(RETURNS_ARGS)
+
+api:
+	@scripts/setup test
+	HOPTRIO_API_EXAMPLES=200 $(BIN)/python -m pytest -q tests/control/test_description.py $(API_ARGS)
 
 clients:
 	@scripts/setup test

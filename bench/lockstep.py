@@ -12,10 +12,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 import time
 import tracemalloc
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
@@ -24,12 +26,17 @@ from bench.asked import Asked, line
 from bench.contestants.naive import relay
 from bench.dialogs import DIALOGS, request
 from bench.templates import template
+from hoptrio import limits
 from hoptrio.config import build
 from hoptrio.downstream.listener import Listener
 from hoptrio.exchange.gateway import Gateway
 from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.protocols.events import Protocol
+from hoptrio.spool.scribe import InlineScribe
+from hoptrio.spool.segments import Segments
+from hoptrio.spool.spool import Caps, Spool
+from hoptrio.spool.spools import Spools
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
@@ -174,7 +181,17 @@ async def _relay(client: trio.SocketStream, *, port: int) -> None:
 @asynccontextmanager
 async def gateway() -> AsyncIterator[World]:
     """hoptrio, from the accept to the settlement."""
+    with tempfile.TemporaryDirectory() as spool:
+        async with _gateway_keeping(Path(spool)) as world:
+            yield world
+
+
+@asynccontextmanager
+async def _gateway_keeping(directory: Path) -> AsyncIterator[World]:
     async with _provided("") as world, memory_ledger() as ledger, Upstream() as upstream:
+        scribe = InlineScribe()
+        segments = Segments(directory, scribe, bytes_max=limits.SPOOL_BYTES_MAX)
+        caps = Caps(kept_s=limits.SPOOL_KEPT_S, stream_bytes_max=limits.SPOOL_STREAM_BYTES_MAX)
         config = build(_config(world.provider_port))
         made = Gateway(
             ledger=ledger,
@@ -186,6 +203,7 @@ async def gateway() -> AsyncIterator[World]:
             cors_origins=config.server.cors_origins,
             currency=config.ledger.currency,
             released_output_limit=config.server.released_output_limit,
+            spools=Spools(Spool(caps, segments, scribe, ledger.now_ms)),
         )
         await ledger.create_account("check", deposit_nanos=10**17)
         _, world.key = await ledger.create_key("check")

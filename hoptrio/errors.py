@@ -22,6 +22,8 @@ __all__ = [
     "ContractRefused",
     "Draining",
     "Fault",
+    "Forged",
+    "Gone",
     "HeadTooLarge",
     "HoptrioError",
     "InsufficientBalance",
@@ -122,6 +124,14 @@ class KeyNotAllowed(HoptrioError):
     code = "permission_denied"
 
 
+class Forged(HoptrioError):
+    """A change in a person's name that no page of the control plane made (403)."""
+
+    fault = Fault.CLIENT
+    status = 403
+    code = "forged_request"
+
+
 class NotFound(HoptrioError):
     """No such path or object for this caller (404)."""
 
@@ -162,6 +172,14 @@ class Conflict(HoptrioError):
     fault = Fault.CLIENT
     status = 409
     code = "conflict"
+
+
+class Gone(HoptrioError):
+    """What was asked for was kept for a while, and is no more (410)."""
+
+    fault = Fault.CLIENT
+    status = 410
+    code = "gone"
 
 
 class BodyTooLarge(HoptrioError):

@@ -107,6 +107,10 @@ ASKED_BYTES_MAX = 8 * MIB
 #: 12 MiB in 1.2 s at worst; what is not measured by `MEASURE_S` is not charged.
 MEASURE_INLINE_BYTES_MAX = 32 * KIB
 MEASURE_S = 5.0
+#: Silence in an answer that the timeline shows, and how many events a timeline has before it leaves out further gaps
+#: and keep-alives: one each 10 s fills the deadline.
+GAP_SHOWN_S = 5.0
+TIMELINE_EVENTS_MAX = 100
 #: A count of tokens before a request: the provider's answer, or a thread for our own.
 COUNT_S = 30.0
 #: Threads that count at a time: each is at it for 0.8 s at most, with the GIL released.
@@ -235,6 +239,9 @@ JOURNAL_BYTES_MAX = 64 * MIB
 JOURNAL_RECLAIM_BYTES = 256 * KIB
 #: A settlement that the journal's disk has not taken by then goes to the database too: well before `SETTLE_S`.
 JOURNAL_S = 2.0
+#: Pages (4 KiB) in SQLite's WAL before they are folded into the file; its own number is 1,000. Many are the same few
+#: again and again, and each is folded once: eight times the number measured as 4 % of a short stream's CPU.
+SQLITE_WAL_PAGES = 4_000
 #: SQLite itself waits this long for another process's lock, in the writer thread and (reads) on the event loop.
 SQLITE_BUSY_S = 1.0
 SQLITE_READ_BUSY_S = 0.1
@@ -315,6 +322,47 @@ REFUSALS_KEPT_MAX = 600
 #: The largest Retry-After we send: node SDKs sleep as long as they are told.
 RETRY_AFTER_MAX_S = 60
 
+# -- spool: what clients were told, for those who come back -----------------------------------------------------------
+
+#: A stream is kept so long after its end, and up to this size; all that a machine keeps on disk. By default.
+SPOOL_KEPT_S = 600.0
+SPOOL_STREAM_BYTES_MAX = 16 * MIB
+SPOOL_BYTES_MAX = 1024 * MIB
+#: What of a stream is in memory before it goes to a file; a read of a file is of this size, too.
+SPOOL_PIECE_BYTES = 64 * KIB
+#: The spool counts a growing stream in steps of this size: 1 us each, and up to one step a stream is not counted.
+SPOOL_STEP_BYTES = 4 * KIB
+#: A write of this size is not gathered but goes as it is; so much goes to the disk at a time, or what there is after a
+#: tick. Together they halve what a burst costs.
+SPOOL_DIRECT_BYTES = 16 * KIB
+SPOOL_WRITE_BYTES = 256 * KIB
+#: In the memory of one process, and on its way to the disk. Beyond the first everything is written out; while more than
+#: the second waits, what should be written is lost instead.
+SPOOL_MEMORY_BYTES_MAX = 32 * MIB
+SPOOL_QUEUE_BYTES_MAX = 32 * MIB
+#: When memory is full, this part of it is written out; streams that are written out at a time: 1 ms of the event loop.
+SPOOL_RELIEF = 16
+SPOOL_BATCH = 128
+#: One file; a cap below sixteen of them makes them smaller.
+SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
+#: And no longer than this is written to one, so that no answer lies on the disk for much longer than it is kept.
+SPOOL_SEGMENT_MS = 60_000
+#: What has ended is written out, and what has expired is taken away, this often.
+SPOOL_TICK_S = 1.0
+#: What dead processes have left is looked at this often.
+SPOOL_SWEEP_S = 10.0
+#: Another process of the machine says by then whether a stream is its own; it may be stopped, or hang. One that is
+#: about to end answers no more, and its files are nobody's a moment later: it is asked again, this many times.
+SPOOL_ASK_S = 2.0
+SPOOL_ASKS_MAX = 5
+SPOOL_ASK_PAUSE_S = 0.1
+#: An Idempotency-Key; longer ones are refused. What the ledger remembers of it is forgotten after two days, since a
+#: stream is kept for a day at most.
+IDEMPOTENCY_KEY_CHARS_MAX = 255
+CLAIM_KEPT_MS = 2 * 86_400_000
+#: A retry whose original cannot be reached is told to come back after this: holds of the dead are released by then.
+CLAIM_RETRY_S = 5
+
 # -- service: workers and their supervisor ---------------------------------------------------------------------------
 
 #: A worker that is not ready by then is taken for hung; ready takes 0.3 s, and a busy machine or disk many times that.
@@ -329,6 +377,58 @@ WORKER_STABLE_S = 10.0
 #: The grace of workers whose supervisor is gone: long enough to settle what is about to end, short enough that whoever
 #: starts the next supervisor does not find them for long.
 ORPHAN_GRACE_S = 5.0
+
+# -- telemetry: what processes count, and tell each other ------------------------------------------------------------
+
+#: How often a process tells; what is not renewed for so long is a dead process's. Live streams are told for so long
+#: after somebody asked, and this many of them.
+FIGURES_S = 0.5
+FIGURES_STALE_S = 5.0
+FIGURES_WANTED_S = 10.0
+FIGURES_LIVE_MAX = 500
+FIGURES_ASK_S = 2.0
+#: What one process tells at most, twice: 500 streams with their timelines are some 200 KiB.
+FIGURES_BYTES_MAX = 512 * KIB
+#: Combinations of protocol, model and channel that a process counts apart, with some 500 bytes each.
+FIGURES_GROUPS_MAX = 600
+#: What waits for a collector is exported for so long when the process ends.
+OTEL_FLUSH_S = 3.0
+#: The history that is drawn: intervals, and how many.
+FIGURES_SAMPLE_S = 5
+FIGURES_SAMPLES = 120
+
+# -- control plane ---------------------------------------------------------------------------------------------------
+
+#: What it is sent: forms and small JSON objects; and the fields of a form.
+CONTROL_BODY_BYTES_MAX = 256 * KIB
+CONTROL_BODY_S = 10.0
+CONTROL_FIELDS_MAX = 100
+#: Requests one process answers at a time, pages that watch included.
+CONTROL_REQUESTS_MAX = 256
+#: Ids, names of models and channels; reasons. The rows of one answer.
+CONTROL_WORD_CHARS_MAX = 256
+CONTROL_WHY_CHARS_MAX = 2_000
+CONTROL_PAGE_ROWS_MAX = 10_000
+#: A call of the command line to a control plane; probing many channels takes minutes.
+CONTROL_CALL_S = 600.0
+#: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
+CONTROL_IDLE_S = 15.0
+#: At the end of the process answers are given so long to be taken; what a client does not take for so long is lost.
+CONTROL_GRACE_S = 1.0
+CONTROL_WRITE_STALL_S = 5.0
+#: A page that keeps itself current looks for news so often, sends at least a comment so often, and is opened anew so
+#: often, when the session is looked at again.
+LIVE_EVERY_S = 1.0
+LIVE_ALIVE_S = 15.0
+LIVE_S = 300.0
+#: What the overview shows of the ledger is read at most so often, whoever looks on.
+LIVE_LEDGER_S = 2.0
+#: The pause before a control plane that failed is started again.
+CONTROL_RESTART_S = 1.0
+#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+SESSION_S = 12 * 3600
+LOGINS_FAILED_MAX = 10
+LOGINS_FAILED_S = 60.0
 
 # -- process ---------------------------------------------------------------------------------------------------------
 

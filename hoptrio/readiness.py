@@ -3,7 +3,7 @@
 What a pump or a watch does with what it reads needs no waiting, so it is called, and no task wakes for it. A task that
 waits for its socket costs trio a registration with the kernel, a reschedule and the way down through every coroutine
 above the wait, for each read; here a registration lasts as long as the reading, and one wait serves all that is ready.
-Measured with this in place of waiting tasks: see docs/performance-notes.md.
+A paced event of 200 streams costs 0.83 of the CPU (docs/performance/notes.md).
 
 There is one set for each trio run, made when it is first asked for. Its task belongs to the event loop as trio's own
 do, and to no stream: a system task. Where the system has no epoll there is no set, and readers wait instead.

@@ -24,7 +24,7 @@ INTEGER_ROOMS = ("money.py", "metering/", "ledger/model.py", "admission/quote.py
 #: Longer than this, a function does more than one thing.
 FUNCTION_LINES_MAX = 70
 #: Distributions whose module has another name.
-MODULES = {"toktok-rs": "toktok", "trio-websocket": "trio_websocket"}
+MODULES = {"toktok-rs": "toktok", "prometheus-client": "prometheus_client", "trio-websocket": "trio_websocket"}
 #: Started by name or by Python itself, not by an import.
 ROOTS = {"hoptrio", "hoptrio.__main__", "hoptrio.cli.main", "bench.__main__"}
 ROOTS |= {f"hoptrio.cli.{lazy.module}" for lazy in COMMANDS.values()}

@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["BOARD_BYTES", "Board"]
 
 #: Changes since the last wipe: 0 = nobody is in trouble, and nobody has to look.
-_HEADER = struct.Struct("<Q56x")
+_CHANGES = struct.Struct("<Q")
+_HEADER_BYTES = 64
+#: Within it, and no part of the trouble: a random mark that says whether what an operator has switched is news.
+_MARK = struct.Struct("<Q")
+_MARK_AT = 8
 #: Key (0 = empty), fault, failures, cool-downs, until, trial until, asked until.
 _SLOT = struct.Struct("<QBxHHxxddd")
 _BUCKET_BYTES = limits.HEALTH_BUCKET_SLOTS * _SLOT.size
 _COUNT_MAX = 0xFFFF
 
-BOARD_BYTES = _HEADER.size + limits.HEALTH_BUCKETS * _BUCKET_BYTES
+BOARD_BYTES = _HEADER_BYTES + limits.HEALTH_BUCKETS * _BUCKET_BYTES
 
 
 class Board:
@@ -50,8 +54,18 @@ class Board:
     @property
     def clean(self) -> bool:
         """Nothing was written since the last wipe."""
-        changes: int = _HEADER.unpack_from(self._memory, 0)[0]
+        changes: int = _CHANGES.unpack_from(self._memory, 0)[0]
         return changes == 0
+
+    @property
+    def mark(self) -> int:
+        """Another one than before: something was switched."""
+        mark: int = _MARK.unpack_from(self._memory, _MARK_AT)[0]
+        return mark
+
+    def set_mark(self) -> None:
+        """Something was switched. Needs no lock: two marks set at once are one as good as the other."""
+        self._memory[_MARK_AT : _MARK_AT + _MARK.size] = os.urandom(_MARK.size)
 
     def get(self, channel: str, model: str) -> Trouble | None:
         """What is remembered of a channel's model; "" = of the channel."""
@@ -97,11 +111,13 @@ class Board:
                 trouble.trial_until_s,
                 trouble.asked_until_s,
             )
-        _HEADER.pack_into(self._memory, 0, _HEADER.unpack_from(self._memory, 0)[0] + 1)
+        _CHANGES.pack_into(self._memory, 0, _CHANGES.unpack_from(self._memory, 0)[0] + 1)
 
     def wipe(self) -> None:
-        """Forget everything. Only under `locked`."""
-        self._memory[:] = bytes(BOARD_BYTES)
+        """Forget all trouble. Only under `locked`."""
+        mark_end = _MARK_AT + _MARK.size
+        self._memory[:_MARK_AT] = bytes(_MARK_AT)
+        self._memory[mark_end:] = bytes(BOARD_BYTES - mark_end)
 
     def _key(self, channel: str, model: str) -> int:
         key = self._keys.get((channel, model))
@@ -151,5 +167,5 @@ class Board:
 
 def _slots(key: int) -> range:
     """The offsets of the bucket of `key`."""
-    start = _HEADER.size + key % limits.HEALTH_BUCKETS * _BUCKET_BYTES
+    start = _HEADER_BYTES + key % limits.HEALTH_BUCKETS * _BUCKET_BYTES
     return range(start, start + _BUCKET_BYTES, _SLOT.size)

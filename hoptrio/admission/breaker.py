@@ -54,17 +54,18 @@ class Breakers:
     """`now` must be one clock for all who share the board: `time.monotonic` is, for the processes of a machine."""
 
     def __init__(self, board: Board | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._board = board or Board()
+        #: Shared with the other processes of the machine, if there are any.
+        self.board = board or Board()
         self._now = now
         #: (channel, model) -> when its provider said no, of late.
         self._refusals: dict[tuple[str, str], deque[float]] = {}
 
     def condition(self, channel: str, model: str) -> Condition:
         """How it stands now."""
-        if self._board.clean:
+        if self.board.clean:
             return GOOD
         now_s = self._now()
-        found = (_condition(self._board.get(channel, part), now_s) for part in (model, _WHOLE))
+        found = (_condition(self.board.get(channel, part), now_s) for part in (model, _WHOLE))
         return max(found, key=lambda each: (each.told_s, each.standing.value, each.wait_s))
 
     def is_last_resort(self, channel: str, model: str) -> bool:
@@ -78,7 +79,7 @@ class Breakers:
         condition = self.condition(channel, model)
         if condition.standing is not Standing.DUE:
             return condition.askable
-        with self._board.locked() as alone:
+        with self.board.locked() as alone:
             if not alone or not self.condition(channel, model).askable:
                 return False
             self._happened(channel, model, Event.TRIAL)
@@ -100,22 +101,22 @@ class Breakers:
             self._refusals.setdefault((channel, model), deque(maxlen=limits.LAST_RESORTS_MAX)).append(self._now())
         whole = FAULTS[fault].whole_channel
         failed, other = (_WHOLE, model) if whole else (model, _WHOLE)
-        with self._board.locked() as alone:
+        with self.board.locked() as alone:
             if alone:
                 self._happened(channel, failed, Event.FAILURE, fault, retry_after_s)
                 self._happened(channel, other, Event.RETURN)
 
     def forget(self) -> None:
         """Nobody is in trouble any more, as after a change of the config: the operator may have mended it."""
-        with self._board.locked() as alone:
+        with self.board.locked() as alone:
             if alone:
-                self._board.wipe()
+                self.board.wipe()
         self._refusals.clear()
 
     def _change(self, channel: str, *events: tuple[str, Event]) -> None:
-        if self._board.clean or all(self._board.get(channel, part) is None for part, _ in events):
+        if self.board.clean or all(self.board.get(channel, part) is None for part, _ in events):
             return
-        with self._board.locked() as alone:
+        with self.board.locked() as alone:
             for part, event in events if alone else ():
                 self._happened(channel, part, event)
 
@@ -123,11 +124,11 @@ class Breakers:
         self, channel: str, part: str, event: Event, fault: Fault = Fault.FAILED, retry_after_s: float = 0.0
     ) -> None:
         now_s = self._now()
-        before = self._board.get(channel, part)
+        before = self.board.get(channel, part)
         after = happened(before, event, now_s, fault=fault, retry_after_s=retry_after_s)
         if after == before:
             return
-        self._board.put(channel, part, after, now_s)
+        self.board.put(channel, part, after, now_s)
         _tell(channel, part, before, after, now_s)
 
 

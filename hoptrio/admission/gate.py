@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.naming import ToolName
     from hoptrio.protocols.events import Call
 
-__all__ = ["Admitted", "Candidate", "admit", "known"]
+__all__ = ["Admitted", "Candidate", "admit", "examine", "known"]
 
 
 class Candidate(NamedTuple):
@@ -51,6 +51,17 @@ class Candidate(NamedTuple):
     dropped_tools: frozenset[str]
 
 
+class Examined(NamedTuple):
+    """A call in which nothing is wrong, wherever it may go."""
+
+    #: With what its model's prices say of it.
+    call: Call
+    model: Model
+    #: The channel that a provider-side id in it belongs to.
+    pinned: str | None
+    carriage: Carriage
+
+
 class Admitted(NamedTuple):
     """A call that is worth a hold, and where it may go: first to the first of `candidates`, which is claimed for it
     (`Breakers.claim`) or the last resort, and by the contract's `attempts` to any of them. The quote covers all."""
@@ -62,6 +73,24 @@ class Admitted(NamedTuple):
     quote: Quote
 
 
+def examine(
+    call: Call,
+    key: ApiKey,
+    contract: Contract,
+    *,
+    catalogue: Catalogue,
+    owners: Mapping[str, tuple[str, str | None]],
+) -> Examined:
+    """Judge what depends on nothing but the call, the config and the key. Raises the first refusal that applies.
+
+    `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
+    """
+    model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
+    _check_contract(call, contract)
+    call = replace(call, by_image=call.operation == Operation.IMAGES and model.prices.image is not None)
+    return Examined(call, model, pinned, Carriage(call, model, refuse_unpriced(call, model)))
+
+
 def admit(
     call: Call,
     key: ApiKey,
@@ -71,14 +100,8 @@ def admit(
     router: Router,
     owners: Mapping[str, tuple[str, str | None]],
 ) -> Admitted:
-    """Judge everything but limits and balance. Raises the first refusal that applies.
-
-    `owners`: the account id and channel of each provider-side id in the call that the ledger knows.
-    """
-    model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
-    _check_contract(call, contract)
-    call = replace(call, by_image=call.operation == Operation.IMAGES and model.prices.image is not None)
-    carriage = Carriage(call, model, refuse_unpriced(call, model))
+    """Judge everything but limits and balance. Raises the first refusal that applies; `owners` as in `examine`."""
+    call, model, pinned, carriage = examine(call, key, contract, catalogue=catalogue, owners=owners)
     want = Want(
         model=call.model,
         protocol=call.protocol,

@@ -58,6 +58,7 @@ class Why(Enum):
     PROTOCOL = "does not speak the protocol, and the request cannot be converted for it"
     FOREIGN_IDS = "is not dedicated to this account, and the request names files that only such a route can know"
     PINNED = "did not produce the response that the request refers to"
+    PAUSED = "is paused by an operator"
     UNCERTIFIED = "is not certified for the model"
     COOLING = "is cooling down"
     TRIED = "is being tried by one stream after a cool-down"
@@ -120,13 +121,21 @@ class Load:
 class Router:
     """Finds channels, with what a process knows of them.
 
-    `certified`: a probe has proven that the channel may stream the model in the protocol on a shared route.
+    `certified`: a probe has proven that the channel may stream the model in the protocol on a shared route; `paused`:
+    an operator has taken it out of service.
     """
 
-    def __init__(self, load: Load, breakers: Breakers, certified: Callable[[Channel, str, Protocol], bool]) -> None:
+    def __init__(
+        self,
+        load: Load,
+        breakers: Breakers,
+        certified: Callable[[Channel, str, Protocol], bool],
+        paused: Callable[[str], bool],
+    ) -> None:
         self.load = load
         self.breakers = breakers
         self.certified = certified
+        self.paused = paused
 
     def route(self, catalogue: Catalogue, want: Want) -> Route:
         """Channels for a request. The first one's turn is used up, unless only a count is wanted."""
@@ -163,13 +172,14 @@ class Router:
         It may be the last attempt, so what is certified goes before what is not, whatever their priorities.
         """
         before = set(asked)
+        open_ = [each for each in candidates if not self.paused(each[0].name)]
 
         def rank(candidate: tuple[Channel, Protocol]) -> tuple[bool, bool, bool, int]:
             channel, protocol = candidate
             doubted = self.breakers.condition(channel.name, model).standing is not Standing.GOOD
             return channel.name in before, doubted, not self._proven(channel, model, protocol), -channel.priority
 
-        return sorted(candidates, key=rank)
+        return sorted(open_, key=rank)
 
     def _order(self, eligible: list[tuple[bool, Channel]], want: Want) -> tuple[Channel, ...]:
         """By rank, and within one by whose turn it is."""
@@ -190,6 +200,8 @@ class Router:
 
     def _exclude(self, channel: Channel, want: Want) -> Excluded | None:
         why = _unfit(channel, want)
+        if why is None and self.paused(channel.name):
+            return Excluded(channel.name, Why.PAUSED, Why.PAUSED.value, RETRY_AFTER_MAX_S)
         if why is None and self.spoken(channel, want) is None:
             why = Why.UNCERTIFIED
         if why is not None:
@@ -249,6 +261,7 @@ _TOLD = (
     (Why.BUSY, "All channels of the model {model!r} are busy."),
     (Why.TRIED, "The channels of the model {model!r} are cooling down after failures."),
     (Why.COOLING, "The channels of the model {model!r} are cooling down after failures."),
+    (Why.PAUSED, "The channels of the model {model!r} are out of service for a while."),
     (Why.UNCERTIFIED, "No certified channel offers the model {model!r}."),
 )
 

@@ -81,6 +81,7 @@ class Prober:
 
     async def _look(self, nursery: trio.Nursery) -> None:
         catalogue, ledger = self._catalogue, self._gateway.ledger
+        await self._gateway.pauses.refresh()
         # In this order: what another process's probe proved was written with its end, so whoever sees the end first and
         # then reads the certificates has them. The other way round a probe that ends in between is over and unheard of.
         rows = {row.probed: row for row in await ledger.probes()}

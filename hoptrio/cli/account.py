@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
-from hoptrio.cli.options import AMOUNT, SIGNED_AMOUNT, Failed, Invocation, group
-from hoptrio.ledger.report import entry_report, iso_ms
+from hoptrio.cli.options import AMOUNT, SIGNED_AMOUNT, Invocation, group
+from hoptrio.limits import CONTROL_PAGE_ROWS_MAX
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from hoptrio.ledger.ledger import Ledger
-    from hoptrio.ledger.model import Account, Entry
+    from hoptrio.control.shapes import Account, EntryItem
 
 __all__ = ["account"]
 
@@ -32,7 +30,11 @@ def account() -> None:
 @click.pass_obj
 def create(invocation: Invocation, name: str, deposit_nanos: int) -> None:
     """Open an account."""
-    _change(invocation, lambda ledger: ledger.create_account(name, deposit_nanos))
+    from hoptrio.control.operations.accounts import create_account
+    from hoptrio.control.shapes import NewAccount
+
+    asked = NewAccount(name=name, deposit=format_nanos(deposit_nanos))
+    invocation.emit(to_builtins(invocation.ask(create_account, asked)))
 
 
 @account.command()
@@ -42,7 +44,11 @@ def create(invocation: Invocation, name: str, deposit_nanos: int) -> None:
 @click.pass_obj
 def deposit(invocation: Invocation, name: str, amount_nanos: int, why: str) -> None:
     """Pay AMOUNT into an account."""
-    _change(invocation, lambda ledger: ledger.deposit(name, amount_nanos, why))
+    from hoptrio.control.operations.accounts import deposit as pay
+    from hoptrio.control.shapes import AccountDeposit
+
+    asked = AccountDeposit(account=name, amount=format_nanos(amount_nanos), why=why)
+    invocation.emit(to_builtins(invocation.ask(pay, asked)))
 
 
 @account.command(context_settings={"ignore_unknown_options": True})
@@ -52,7 +58,11 @@ def deposit(invocation: Invocation, name: str, amount_nanos: int, why: str) -> N
 @click.pass_obj
 def adjust(invocation: Invocation, name: str, amount_nanos: int, why: str) -> None:
     """Correct a balance by AMOUNT, up or down."""
-    _change(invocation, lambda ledger: ledger.adjust(name, amount_nanos, why))
+    from hoptrio.control.operations.accounts import adjust as correct
+    from hoptrio.control.shapes import Adjustment
+
+    asked = Adjustment(account=name, amount=format_nanos(amount_nanos), why=why)
+    invocation.emit(to_builtins(invocation.ask(correct, asked)))
 
 
 @account.command()
@@ -62,19 +72,30 @@ def adjust(invocation: Invocation, name: str, amount_nanos: int, why: str) -> No
 @click.pass_obj
 def disable(invocation: Invocation, name: str, undo: bool, why: str) -> None:
     """Refuse every new request of an account; running ones go on."""
-    _change(invocation, lambda ledger: ledger.disable(name, disabled=not undo, why=why))
+    from hoptrio.control.operations.accounts import set_disabled
+    from hoptrio.control.shapes import AccountDisabling
+
+    asked = AccountDisabling(account=name, disabled=not undo, why=why)
+    invocation.emit(to_builtins(invocation.ask(set_disabled, asked)))
 
 
 @account.command("list")
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
     """List the accounts."""
+    from hoptrio.control.operations.accounts import list_accounts
+    from hoptrio.control.shapes import AccountPage
 
     async def work() -> list[Account]:
-        async with invocation.open_ledger() as ledger:
-            return await ledger.accounts()
+        found: list[Account] = []
+        async with invocation.asking() as ask:
+            while page := await ask(list_accounts, AccountPage(after=found[-1].name if found else "")):
+                found += page
+                if len(page) < CONTROL_PAGE_ROWS_MAX:
+                    break
+        return found
 
-    rows = [_report(each) for each in invocation.run(work)]
+    rows = [to_builtins(each) for each in invocation.run(work)]
     invocation.emit_rows(rows, ("name", "balance", "held", "available", "disabled", "id"))
 
 
@@ -82,49 +103,25 @@ def list_(invocation: Invocation) -> None:
 @click.argument("name")
 @click.option("--entries", is_flag=True, help="Its entries too, oldest first.")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Entries behind this seq.")
-@click.option("--limit", type=click.IntRange(min=1, max=10_000), default=100, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1, max=CONTROL_PAGE_ROWS_MAX), default=100, show_default=True)
 @click.pass_obj
 def show(invocation: Invocation, name: str, entries: bool, after: int, limit: int) -> None:
     """Show an account."""
+    from hoptrio.control.operations.accounts import get_account, statement
+    from hoptrio.control.shapes import AccountName, StatementPage
 
-    async def work() -> tuple[Account, list[Entry]]:
-        async with invocation.open_ledger() as ledger:
-            found = await ledger.account(name)
-            if found is None:
-                raise Failed(f"no account {name}")
-            return found, await ledger.entries(found.id, after_seq=after, limit=limit) if entries else []
+    async def work() -> tuple[Account, list[EntryItem]]:
+        async with invocation.asking() as ask:
+            found = await ask(get_account, AccountName(account=name))
+            page = StatementPage(account=found.id, after=after, limit=limit)
+            return found, await ask(statement, page) if entries else []
 
     found, lines = invocation.run(work)
-    report = _report(found)
-    rows = [entry_report(entry) for entry in lines]
+    report: dict[str, Any] = to_builtins(found)
+    rows = [to_builtins(each) for each in lines]
     if invocation.json:
         invocation.emit({**report, "entries": rows} if entries else report)
         return
     invocation.emit(report)
     if entries:
         invocation.emit_rows(rows, _ENTRY_COLUMNS)
-
-
-def _change(invocation: Invocation, change: Callable[[Ledger], Awaitable[Account]]) -> None:
-    """Apply a change and show the account as it then stands."""
-
-    async def work() -> Account:
-        async with invocation.open_ledger() as ledger:
-            try:
-                return await change(ledger)
-            except ValueError as error:
-                raise click.UsageError(str(error)) from None
-
-    invocation.emit(_report(invocation.run(work)))
-
-
-def _report(account: Account) -> dict[str, Any]:
-    return {
-        "id": account.id,
-        "name": account.name,
-        "balance": format_nanos(account.balance_nanos),
-        "held": format_nanos(account.held_nanos),
-        "available": format_nanos(account.available_nanos),
-        "disabled": account.disabled,
-        "created_at": iso_ms(account.created_at_ms),
-    }

@@ -7,9 +7,13 @@ import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import trio
+
+if TYPE_CHECKING:
+    from hoptrio.service.sockets import Listening
 
 __all__ = ["demo"]
 
@@ -31,7 +35,12 @@ def _loopback(_context: click.Context, _parameter: click.Parameter, value: str) 
     "--listen", default="127.0.0.1:8080", metavar="H:P", show_default=True, callback=_loopback, help="The data plane."
 )
 @click.option(
-    "--control", default="127.0.0.1:8081", metavar="H:P", show_default=True, callback=_loopback, help="Kept for later."
+    "--control",
+    default="127.0.0.1:8081",
+    metavar="H:P",
+    show_default=True,
+    callback=_loopback,
+    help="The control plane.",
 )
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where the database is; default: temporary.")
 def demo(listen: str, control: str, directory: Path | None) -> None:
@@ -50,17 +59,19 @@ async def _main(directory: Path, listen: str, control: str) -> None:
     from hoptrio.service.demo import demo as run_demo
 
     async with trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(run_demo, directory, listen, control))
-        click.echo(_greeting(urls[0], directory))
+        listening = await nursery.start(partial(run_demo, directory, listen, control))
+        click.echo(_greeting(listening, directory))
 
 
-def _greeting(url: str, directory: Path) -> str:
-    from hoptrio.service.demo import DEMO_KEY, curl_lines
+def _greeting(listening: Listening, directory: Path) -> str:
+    from hoptrio.service.demo import DEMO_KEY, DEMO_TOKEN, curl_lines
 
+    url, control = listening.data[0], listening.control[0]
     lines = "\n\n".join(curl_lines(url))
     return (
         f"hoptrio listens on {url}\n"
         f"  key       {DEMO_KEY}\n"
+        f"  open      {control}/  (the control plane; its token is {DEMO_TOKEN})\n"
         f"  database  {directory}\n"
         f"  provider  simulated; a line `sim: events=5 fail=cut@3` in the prompt scripts it (hoptrio simulate --help)\n"
         f"\nOne stream in each protocol:\n\n{lines}\n\n"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
+from msgspec import to_builtins
 
-from hoptrio.cli.options import AMOUNT, DATE, Failed, Invocation, group
+from hoptrio.cli.options import AMOUNT, DATE, Invocation, group
 from hoptrio.ledger.report import iso_ms
 from hoptrio.money import format_nanos
-
-if TYPE_CHECKING:
-    from hoptrio.ledger.model import ApiKey
 
 __all__ = ["key"]
 
@@ -33,23 +29,37 @@ def key() -> None:
 @click.option("--expires", "expires_at_ms", type=DATE, metavar="DATE", help="When it stops working.")
 @click.option("--model", "models", multiple=True, metavar="MODEL", help="A model it may use; repeat for more.")
 @click.pass_obj
-def create(invocation: Invocation, /, contract: str | None, **limits: Any) -> None:
+def create(
+    invocation: Invocation,
+    account: str,
+    contract: str | None,
+    max_streams: int | None,
+    rpm: int | None,
+    budget_nanos: int | None,
+    budget_per: str | None,
+    expires_at_ms: int | None,
+    models: tuple[str, ...],
+) -> None:
     """Make a key and print its secret, once."""
-    if (limits["budget_nanos"] is None) != (limits["budget_per"] is None):
+    from hoptrio.control.operations.keys import create_key
+    from hoptrio.control.shapes import NewKey
+
+    if (budget_nanos is None) != (budget_per is None):
         raise click.UsageError("--budget and --per belong together")
-    config = invocation.config()
-    if contract is not None and contract not in config.contracts:
-        raise click.UsageError(f"no contract {contract}; there are {', '.join(sorted(config.contracts))}")
-    for model in limits["models"]:
-        if model not in config.catalogue.models:
-            invocation.note(f"warning: no model {model} is configured")
-
-    async def work() -> tuple[ApiKey, str]:
-        async with invocation.open_ledger() as ledger:
-            return await ledger.create_key(contract=contract, **limits)
-
-    made, secret = invocation.run(work)
-    invocation.emit({"id": made.id, "secret": secret, **_report(made)})
+    asked = NewKey(
+        account=account,
+        contract=contract,
+        max_streams=max_streams,
+        rpm=rpm,
+        budget=None if budget_nanos is None else format_nanos(budget_nanos),
+        per=budget_per,  # type: ignore[arg-type]
+        expires=None if expires_at_ms is None else iso_ms(expires_at_ms),
+        models=list(models),
+    )
+    made = to_builtins(invocation.ask(create_key, asked))
+    for model in made.pop("unknown_models"):
+        invocation.note(f"warning: no model {model} is configured")
+    invocation.emit({"id": made.pop("id"), "secret": made.pop("secret"), **made})
 
 
 @key.command("list")
@@ -57,17 +67,11 @@ def create(invocation: Invocation, /, contract: str | None, **limits: Any) -> No
 @click.pass_obj
 def list_(invocation: Invocation, account_name: str | None) -> None:
     """List the keys."""
+    from hoptrio.control.operations.keys import list_keys
+    from hoptrio.control.shapes import KeyPage
 
-    async def work() -> list[ApiKey]:
-        async with invocation.open_ledger() as ledger:
-            if account_name is None:
-                return await ledger.keys()
-            account = await ledger.account(account_name)
-            if account is None:
-                raise Failed(f"no account {account_name}")
-            return await ledger.keys(account.id)
-
-    invocation.emit_rows([_report(each) for each in invocation.run(work)], _COLUMNS)
+    found = invocation.ask(list_keys, KeyPage(account=account_name))
+    invocation.emit_rows([to_builtins(each) for each in found], _COLUMNS)
 
 
 @key.command()
@@ -75,25 +79,7 @@ def list_(invocation: Invocation, account_name: str | None) -> None:
 @click.pass_obj
 def revoke(invocation: Invocation, key_id: str) -> None:
     """Refuse a key from now on; its running streams go on."""
+    from hoptrio.control.operations.keys import revoke_key
+    from hoptrio.control.shapes import KeyId
 
-    async def work() -> ApiKey:
-        async with invocation.open_ledger() as ledger:
-            return await ledger.revoke_key(key_id)
-
-    invocation.emit(_report(invocation.run(work)))
-
-
-def _report(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": key.id,
-        "account": key.account.name,
-        "contract": key.contract,
-        "max_streams": key.max_streams,
-        "rpm": key.rpm,
-        "budget": None if key.budget_nanos is None else format_nanos(key.budget_nanos),
-        "per": key.budget_per,
-        "expires_at": None if key.expires_at_ms is None else iso_ms(key.expires_at_ms),
-        "models": list(key.models),
-        "revoked": key.revoked,
-        "created_at": iso_ms(key.created_at_ms),
-    }
+    invocation.emit(to_builtins(invocation.ask(revoke_key, KeyId(key=key_id))))

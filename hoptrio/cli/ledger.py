@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from hoptrio.cli.export import LAYOUTS, rows_of, write
 from hoptrio.cli.options import DATE, Failed, Invocation, group
-from hoptrio.money import format_nanos
-
-if TYPE_CHECKING:
-    from hoptrio.ledger.audit import AuditReport
-    from hoptrio.ledger.model import Resolved
 
 __all__ = ["ledger"]
 
@@ -31,14 +26,12 @@ def ledger() -> None:
 @click.pass_context
 def audit(context: click.Context) -> None:
     """Recompute every invariant from the entries; exit 1 and the rows that break one."""
+    from hoptrio.control.operations.ledger import audit as recompute
+    from hoptrio.control.shapes import Nothing
+
     invocation = context.ensure_object(Invocation)
-
-    async def work() -> AuditReport:
-        async with invocation.open_ledger() as opened:
-            return await opened.audit()
-
-    report = invocation.run(work)
-    invocation.emit(_report(report))
+    report = invocation.ask(recompute, Nothing())
+    invocation.emit(to_builtins(report))
     if not report.ok:
         context.exit(1)
 
@@ -63,20 +56,11 @@ def migrate(invocation: Invocation) -> None:
 @click.pass_obj
 def release(invocation: Invocation, hold_id: str, why: str) -> None:
     """Release a hold that nobody settles."""
+    from hoptrio.control.operations.ledger import release_hold
+    from hoptrio.control.shapes import HoldRelease
 
-    async def work() -> Resolved | None:
-        async with invocation.open_ledger() as opened:
-            try:
-                return await opened.release(hold_id, why)
-            except ValueError as error:
-                raise click.UsageError(str(error)) from None
-
-    resolved = invocation.run(work)
-    if resolved is None:
-        raise Failed(f"no hold {hold_id}")
-    if not resolved.first:
-        raise Failed(f"{hold_id} was resolved before, charge {format_nanos(resolved.charge_nanos)}")
-    invocation.emit({"hold": hold_id, "state": "released"}, f"{hold_id} is released.")
+    released = invocation.ask(release_hold, HoldRelease(hold=hold_id, why=why))
+    invocation.emit(to_builtins(released), f"{hold_id} is released.")
 
 
 @ledger.command()
@@ -128,21 +112,3 @@ def backup(invocation: Invocation, file: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         raise Failed(f"no backup: {error}") from error
     invocation.emit({"file": str(file), "bytes": file.stat().st_size}, f"{file} is written.")
-
-
-def _report(report: AuditReport) -> dict[str, Any]:
-    return {
-        "ok": report.ok,
-        "violations": list(report.violations),
-        "accounts": report.accounts,
-        "entries": report.entries,
-        "open_holds": report.open_holds,
-        "captured": report.captured,
-        "released": report.released,
-        "captured_amount": format_nanos(report.captured_nanos),
-        "supplier_amount": format_nanos(report.supplier_nanos),
-        "platform_amount": format_nanos(report.platform_nanos),
-        "uncollected_amount": format_nanos(report.uncollected_nanos),
-        "balances": format_nanos(report.balance_nanos),
-        "held": format_nanos(report.held_nanos),
-    }

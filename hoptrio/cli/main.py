@@ -15,7 +15,7 @@ import click
 
 from hoptrio import __version__
 from hoptrio.cli.options import Failed, Group, Invocation
-from hoptrio.errors import HoptrioError
+from hoptrio.errors import BadRequest, HoptrioError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -59,7 +59,7 @@ class _Root(Group):
         if lazy is None:
             return None
         invocation = ctx.ensure_object(Invocation)
-        if lazy.standalone and (invocation.json or invocation.config_path):
+        if lazy.standalone and (invocation.json or invocation.config_path or invocation.control_url):
             raise click.UsageError(f"{cmd_name} takes neither --config nor --json", ctx)
         found: click.Command = getattr(importlib.import_module(f"hoptrio.cli.{lazy.module}"), cmd_name)
         return found
@@ -138,7 +138,8 @@ def _told(error: BaseException) -> tuple[int, dict[str, Any] | None]:
     if isinstance(error, click.ClickException):
         return error.exit_code, {"message": error.format_message()}
     if isinstance(error, HoptrioError):
-        return 1, {"message": error.message, "code": error.code}
+        # A value that is wrong is wrong usage, whoever noticed.
+        return 2 if isinstance(error, BadRequest) else 1, {"message": error.message, "code": error.code}
     if isinstance(error, OSError):
         return 1, {"message": str(error)}
     return 1, None

@@ -1,5 +1,5 @@
-"""What all commands share: ``--config`` and ``--json`` before or after the other arguments, the values behind them, and
-how a command fails.
+"""What all commands share: the options of every level, wherever they stand, the values behind them, and how a command
+fails.
 
 A command is written with `command` or `group` and takes an `Invocation` through ``@click.pass_obj``. Expected failures
 are raised as `Failed` (exit 1) or as click's UsageError (exit 2); `main` renders both. Output goes through
@@ -13,7 +13,7 @@ import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -23,13 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from hoptrio.config import Config
+    from hoptrio.control.operation import Operation
     from hoptrio.ledger.ledger import Ledger
 
 __all__ = ["AMOUNT", "DATE", "SIGNED_AMOUNT", "Command", "Failed", "Group", "Invocation", "command", "group"]
 
 DEFAULT_CONFIG = "hoptrio.toml"
+TOKEN_VARIABLE = "HOPTRIO_CONTROL_TOKEN"
 
 T = TypeVar("T")
+Takes = TypeVar("Takes")
+Gives = TypeVar("Gives")
+
+
+class Ask(Protocol):
+    """Calls an operation, near or far. Raises HoptrioError."""
+
+    async def __call__(self, operation: Operation[Takes, Gives], asked: Takes, /) -> Gives: ...
 
 
 class Failed(click.ClickException):
@@ -47,7 +57,11 @@ class Invocation:
 
     def __init__(self) -> None:
         self.config_path: Path | None = None
+        #: The control plane that is asked instead of the database.
+        self.control_url: str | None = None
         self.json = False
+        #: Called with a few words on each step of something long.
+        self.advance: Callable[[str], None] = _ignore
         self._config: Config | None = None
 
     @property
@@ -56,7 +70,12 @@ class Invocation:
         return self.config_path or Path(os.environ.get("HOPTRIO_CONFIG") or DEFAULT_CONFIG)
 
     def config(self) -> Config:
-        """The config, read once. Raises ConfigError (exit 2) with every mistake; warnings go to stderr."""
+        """The config, read once. Raises ConfigError (exit 2) with every mistake; warnings go to stderr.
+
+        Raises click's UsageError where a control plane is to be asked, which has a config of its own.
+        """
+        if self.control_url is not None:
+            raise click.UsageError("this works on the config and the database of this machine: leave --control out")
         if self._config is None:
             from hoptrio.config import load
 
@@ -81,6 +100,29 @@ class Invocation:
                 raise Failed(str(error)) from None
             yield ledger
 
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[Ask]:
+        """What calls operations: of the control plane that is named, else on the database itself."""
+        if self.control_url is None:
+            from hoptrio.cli.near import near
+
+            async with near(self) as backend:
+                yield backend.call
+        else:
+            from hoptrio.control.far import far
+
+            async with far(self.control_url, os.environ.get(TOKEN_VARIABLE, "")) as control:
+                yield control.call
+
+    def ask(self, operation: Operation[Takes, Gives], asked: Takes) -> Gives:
+        """Call one operation. Raises HoptrioError."""
+
+        async def work() -> Gives:
+            async with self.asking() as ask:
+                return await ask(operation, asked)
+
+        return self.run(work)
+
     def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function on trio and return its result."""
         import trio
@@ -104,6 +146,10 @@ class Invocation:
     def emit_rows(self, rows: Sequence[dict[str, Any]], columns: Iterable[str], title: str = "") -> None:
         """Write a list: as a JSON array under ``--json``, else as a table with these of its members."""
         self.emit(list(rows), lambda: _table(rows, list(columns), title))
+
+
+def _ignore(words: str) -> None:
+    pass
 
 
 def _print_rich(renderable: Any) -> None:
@@ -148,13 +194,21 @@ def _remember_config(context: click.Context, _: click.Parameter, value: str | No
         context.ensure_object(Invocation).config_path = Path(value)
 
 
+def _remember_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    if not value.startswith(("http://", "https://")):
+        raise click.BadParameter(f"{value!r} is not http://HOST:PORT", context, parameter)
+    context.ensure_object(Invocation).control_url = value
+
+
 def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         context.ensure_object(Invocation).json = True
 
 
 def shared_options() -> list[click.Option]:
-    """``--config`` and ``--json``. On every level alike; wherever they are given, they land in the `Invocation`."""
+    """``--config``, ``--control`` and ``--json``: on every level alike, they land in the `Invocation`."""
     return [
         click.Option(
             ["--config"],
@@ -162,6 +216,13 @@ def shared_options() -> list[click.Option]:
             expose_value=False,
             callback=_remember_config,
             help=f"The config file (default {DEFAULT_CONFIG}, or HOPTRIO_CONFIG).",
+        ),
+        click.Option(
+            ["--control"],
+            metavar="URL",
+            expose_value=False,
+            callback=_remember_control,
+            help=f"Ask this control plane, with the token in {TOKEN_VARIABLE}, and not the database.",
         ),
         click.Option(
             ["--json"], is_flag=True, expose_value=False, callback=_remember_json, help="Output for programs."

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+from msgspec import to_builtins
 
-from hoptrio.cli.options import DATE, Failed, Invocation, group
-from hoptrio.ledger.model import RequestFilter
-from hoptrio.ledger.report import operator_report
+from hoptrio.cli.options import DATE, Invocation, group
+from hoptrio.ledger.report import iso_ms
+from hoptrio.limits import CONTROL_PAGE_ROWS_MAX
 
 __all__ = ["request"]
 
@@ -25,17 +24,10 @@ def request() -> None:
 @click.pass_obj
 def show(invocation: Invocation, request_id: str) -> None:
     """Show one request."""
-    currency = invocation.config().ledger.currency
+    from hoptrio.control.operations.requests import get_request
+    from hoptrio.control.shapes import RequestId
 
-    async def work() -> dict[str, Any]:
-        async with invocation.open_ledger() as ledger:
-            record = await ledger.request(request_id)
-            if record is None:
-                raise Failed(f"no request {request_id}")
-            account = await ledger.account(record.account_id)
-            return operator_report(record, currency, account.name if account else record.account_id)
-
-    report = invocation.run(work)
+    report = to_builtins(invocation.ask(get_request, RequestId(id=request_id)))
     if invocation.json:
         invocation.emit(report)
         return
@@ -45,26 +37,24 @@ def show(invocation: Invocation, request_id: str) -> None:
 
 
 @request.command("list")
-@click.option("--account", "account_name", metavar="NAME")
-@click.option("--key", "key_id", metavar="ID")
+@click.option("--account", metavar="NAME")
+@click.option("--key", metavar="ID")
+@click.option("--protocol", type=click.Choice(["chat", "responses", "messages", "gemini"]))
 @click.option("--model")
+@click.option("--channel")
 @click.option("--state", type=click.Choice(["running", "captured", "released", "refused"]))
+@click.option("--reason", help="Why it was released or refused.")
 @click.option("--client-request-id", help="The caller's own X-Client-Request-Id.")
 @click.option("--since", "since_ms", type=DATE, metavar="DATE")
 @click.option("--until", "until_ms", type=DATE, metavar="DATE")
-@click.option("--limit", type=click.IntRange(min=1, max=10_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1, max=CONTROL_PAGE_ROWS_MAX), default=50, show_default=True)
 @click.pass_obj
-def list_(invocation: Invocation, /, account_name: str | None, **where: Any) -> None:
+def list_(invocation: Invocation, /, since_ms: int | None, until_ms: int | None, **where: str | int | None) -> None:
     """List requests, newest first."""
-    currency = invocation.config().ledger.currency
+    from hoptrio.control.operations.requests import list_requests
+    from hoptrio.control.shapes import RequestPage
 
-    async def work() -> list[dict[str, Any]]:
-        async with invocation.open_ledger() as ledger:
-            names = {account.id: account.name for account in await ledger.accounts()}
-            account = None if account_name is None else await ledger.account(account_name)
-            if account_name is not None and account is None:
-                raise Failed(f"no account {account_name}")
-            records = await ledger.requests(RequestFilter(account_id=account.id if account else None, **where))
-            return [operator_report(each, currency, names.get(each.account_id, each.account_id)) for each in records]
-
-    invocation.emit_rows(invocation.run(work), _COLUMNS)
+    since, until = (None if at_ms is None else iso_ms(at_ms) for at_ms in (since_ms, until_ms))
+    asked = RequestPage(since=since, until=until, **where)  # type: ignore[arg-type]
+    found = invocation.ask(list_requests, asked).requests
+    invocation.emit_rows([to_builtins(each) for each in found], _COLUMNS)

@@ -16,9 +16,11 @@ import click
 from hoptrio.cli.options import Invocation, command
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from hoptrio.config import Config
+    from hoptrio.service.sockets import Listening
     from hoptrio.service.supervisor import Settings
 
 __all__ = ["serve", "worker"]
@@ -57,8 +59,12 @@ def _serve_alone(config: Config, invocation: Invocation) -> None:
     trio.run(main)
 
 
-def _tell(invocation: Invocation, urls: Sequence[str]) -> None:
-    invocation.emit({"ready": True, "listen": list(urls)}, f"hoptrio listens on {' and '.join(urls)}")
+def _tell(invocation: Invocation, listening: Listening) -> None:
+    said = f"hoptrio listens on {' and '.join(listening.data)}"
+    if listening.control:
+        said += f"; control plane on {' and '.join(listening.control)}"
+    told = {"ready": True, "listen": list(listening.data), "control": list(listening.control)}
+    invocation.emit(told, said)
 
 
 # -- several workers -------------------------------------------------------------------------------------------------
@@ -68,8 +74,9 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     from hoptrio.admission.breaker import Breakers
     from hoptrio.service.board import SharedBoard, board_path
     from hoptrio.service.logs import set_up_logs
-    from hoptrio.service.sockets import listen, url_of
+    from hoptrio.service.sockets import Listening, listen, url_of
     from hoptrio.service.supervisor import Supervisor
+    from hoptrio.telemetry.board import FiguresBoard
 
     def reload() -> Settings:
         settings = _settings(invocation, workers)[0]
@@ -79,18 +86,36 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
 
     set_up_logs()
     settings, config = _settings(invocation, workers)
-    address = config.server.listen
-    sockets = listen(address.host, address.port)
+    sockets = listen(*config.server.listen)
+    control = listen(*config.control.listen) if config.control.token else []
     shared = SharedBoard.create(board_path(invocation.path))
-    urls = [url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets]
+    figures = FiguresBoard.shared(_figures_slots(settings.workers))
+    tls = bool(config.server.tls_certificate)
+    listening = Listening(
+        tuple(url_of(each.getsockname(), tls=tls) for each in sockets),
+        tuple(url_of(each.getsockname(), tls=False) for each in control),
+    )
     return Supervisor(
         [*_program(), "worker", "--config", str(invocation.path)],
         sockets,
         settings,
         reload=reload,
-        on_ready=lambda: _tell(invocation, urls),
-        inherited={"--health-fd": shared.fd},
+        on_ready=lambda: _tell(invocation, listening),
+        inherited={
+            "--health-fd": [shared.fd],
+            "--figures-fd": [figures.fd],
+            "--control-sockets": [each.fileno() for each in control],
+        },
     ).run()
+
+
+def _numbers(sockets: Sequence[socket.socket]) -> list[int]:
+    return [each.fileno() for each in sockets]
+
+
+def _figures_slots(workers: int) -> int:
+    """A place for every worker, and for those that take their places; some more, should a reload ask for more."""
+    return 2 * workers + 16
 
 
 def _program() -> list[str]:
@@ -110,19 +135,23 @@ def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Co
 
 @command("worker", hidden=True)
 @click.option("--sockets", required=True)
+@click.option("--control-sockets", default="")
 @click.option("--config-fd", type=int, required=True)
 @click.option("--ready-fd", type=int, required=True)
 @click.option("--life-fd", type=int, required=True)
 @click.option("--patient", is_flag=True)
 @click.option("--health-fd", type=int, required=True)
+@click.option("--figures-fd", type=int, required=True)
 @click.pass_obj
 def worker(
     invocation: Invocation,
     sockets: str,
+    control_sockets: str,
     config_fd: int,
     ready_fd: int,
     life_fd: int,
     health_fd: int,
+    figures_fd: int,
     patient: bool,
 ) -> None:
     """Serve on inherited sockets; `hoptrio serve` starts this."""
@@ -134,21 +163,36 @@ def worker(
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
-    from hoptrio.service.sockets import inherit
+    from hoptrio.telemetry.board import FiguresBoard
 
     # Read from its beginning, wherever the one who wrote it left the offset that both share.
     content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
     os.close(config_fd)
     config = parse(content, invocation.path)
     breakers = Breakers(SharedBoard.inherit(health_fd).board)
+    figures = FiguresBoard.inherit(figures_fd)
 
     async def main() -> None:
         watch(life_fd)
         async with trio.open_nursery() as nursery:
-            listening = inherit(map(int, sockets.split(",")))
-            await nursery.start(partial(serve_gateway, config, sockets=listening, breakers=breakers, patient=patient))
+            run = partial(
+                serve_gateway,
+                config,
+                sockets=_inherited(sockets),
+                control_sockets=_inherited(control_sockets),
+                breakers=breakers,
+                figures=figures,
+                patient=patient,
+            )
+            await nursery.start(run)
             os.write(ready_fd, b"+")
             os.close(ready_fd)
 
     set_up_logs()
     trio.run(main)
+
+
+def _inherited(numbers: str) -> list[socket.socket]:
+    from hoptrio.service.sockets import inherit
+
+    return inherit(int(number) for number in numbers.split(",") if number)

@@ -130,6 +130,7 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
 
     _check_server(server, contracts, ledger, report, source)
     _check_journal(ledger, report, source)
+    _check_spool(server, report, source)
     _check_control(server, control, "control" in raw, report)
     for name, model in models.items():
         check_model(name, model, report)
@@ -139,7 +140,7 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
     if report.errors:
         raise ConfigError(report.errors)
     return Config(
-        server=server.model_copy(update=_resolved_tls(server, source)),
+        server=server.model_copy(update=_resolved(server, source)),
         control=control,
         ledger=ledger.model_copy(
             update={"url": _absolute(ledger.url, source), "journal": str(_journal(ledger, source) or "")}
@@ -233,15 +234,27 @@ def _check_server(
 
 
 def _check_journal(ledger: LedgerSettings, report: Report, source: Source) -> None:
-    """A gateway makes the directory when it starts; whether it can is told before."""
     path = _journal(ledger, source)
-    if path is None:
+    if path is not None and (wrong := _unusable(path)):
+        report.error(("ledger", "journal"), wrong)
+
+
+def _check_spool(server: Server, report: Report, source: Source) -> None:
+    if not server.keeps_streams:
         return
+    if wrong := _unusable(source.directory / server.spool_dir):
+        report.warn(("server", "spool_dir"), f"{wrong}: clients cannot come back to an answer that has ended")
+    if server.spool_bytes_max // server.workers < server.reattach_bytes_max:
+        what = "is less than reattach_bytes_max, one stream's, for each worker"
+        report.error(("server", "spool_bytes_max"), f"{server.spool_bytes_max} {what}")
+
+
+def _unusable(path: Path) -> str:
+    """A gateway makes the directory when it starts; why it cannot is told before, "" = it can."""
     there = next(each for each in (path, *path.parents) if os.path.exists(each))
     if not there.is_dir():
-        report.error(("ledger", "journal"), f"{there.name} is not a directory")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        report.error(("ledger", "journal"), f"the directory {there.name} cannot be written")
+        return f"{there.name} is not a directory"
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"the directory {there.name} cannot be written"
 
 
 def _journal(ledger: LedgerSettings, source: Source) -> Path | None:
@@ -264,8 +277,8 @@ def _warn_unserved(models: Mapping[str, ModelTable], channels: Mapping[str, Chan
         report.warn(("models", name), "no channel serves this model")
 
 
-def _resolved_tls(server: Server, source: Source) -> dict[str, str]:
-    paths = {"tls_certificate": server.tls_certificate, "tls_key": server.tls_key}
+def _resolved(server: Server, source: Source) -> dict[str, str]:
+    paths = {"tls_certificate": server.tls_certificate, "tls_key": server.tls_key, "spool_dir": server.spool_dir}
     return {name: str(source.directory / path) for name, path in paths.items() if path}
 
 

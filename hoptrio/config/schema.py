@@ -22,6 +22,7 @@ from hoptrio.protocols.events import Protocol
 __all__ = [
     "ANY",
     "JOURNAL",
+    "SPOOL",
     "Certification",
     "ChannelTable",
     "Control",
@@ -35,6 +36,8 @@ __all__ = [
 
 #: Where the journals of a ledger on PostgreSQL are unless the config says otherwise.
 JOURNAL = "hoptrio-journal"
+#: Where streams are kept for clients that come back.
+SPOOL = "hoptrio-spool"
 
 #: The key of a `ChannelTable.base_url` that stands for every protocol.
 ANY = ""
@@ -178,6 +181,14 @@ def _origin(text: str) -> str:
     return text
 
 
+def _gateway_url(text: str) -> str:
+    origin = text.rstrip("/")
+    # It stands in the header of a policy, where these would end it.
+    if origin and (origin == "*" or re.search(r"[^!-~]|[;,'\"@]", origin) or _origin(origin) != origin):
+        raise ValueError(f'{text!r} is not an address such as "https://api.example.com"')
+    return origin
+
+
 def _network(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text))
@@ -214,7 +225,16 @@ class Server(Table):
     cors_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_tuple)] = ("*",)
     websocket: bool = True
     released_output_limit: int = Field(default=20, ge=0)
+    reattach_minutes: float = Field(default=limits.SPOOL_KEPT_S / 60, ge=0, le=1_440)
+    reattach_bytes_max: int = Field(default=limits.SPOOL_STREAM_BYTES_MAX, ge=0, le=1024 * limits.MIB)
+    spool_dir: Name = SPOOL
+    spool_bytes_max: int = Field(default=limits.SPOOL_BYTES_MAX, ge=0)
     trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_tuple)] = ()
+
+    @property
+    def keeps_streams(self) -> bool:
+        """Clients may come back, where their contract says so."""
+        return self.reattach_minutes > 0 and self.reattach_bytes_max > 0 and self.spool_bytes_max > 0
 
 
 class Control(Table):
@@ -222,6 +242,8 @@ class Control(Table):
 
     listen: ListenText = Listen("127.0.0.1", 8081)
     token: Secret = Field(default="", repr=False)
+    #: Where browsers reach the data plane, if that is not where it listens (a proxy in front, say): for the playground.
+    gateway_url: Annotated[str, AfterValidator(_gateway_url)] = ""
 
 
 class LedgerSettings(Table):

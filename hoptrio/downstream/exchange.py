@@ -43,6 +43,11 @@ class Exchange:
         self.writer.body_read = True
         self._h11 = None
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """The header of this name (draft-ietf-httpapi-idempotency-key-header); None if absent."""
+        return self.head.header("idempotency-key")
+
     async def read_body(self, max_bytes: int = limits.BODY_BYTES_MAX) -> bytes:
         """The whole request body; call it once, before `writer.start`. b"" if there is none.
 

@@ -2,7 +2,7 @@
 
 The writer's own, since every name and value is known here to be fit: they are constants of ours, or come from a head
 that h11 has read. h11 makes an event, lists and a step of its state machine of each, 50 us a response where this takes
-3, and would be kept in memory for as long as the stream lives. What can be wrong is checked all the same: a line end
+2, and would be kept in memory for as long as the stream lives. What can be wrong is checked all the same: a line end
 inside a value would be a header, or a response, of somebody else's (RFC 9112 section 11.1).
 """
 

@@ -56,8 +56,8 @@ class Wire:
         self.peer = _peer(self.sock)
 
     def _adopt(self, wrapped: trio.socket.SocketType) -> None:
-        """Take the socket out of trio's wrappers: they are of no use here, and 1 KiB for each connection. A late
-        `send_now` fails with EBADF instead of writing into a reused descriptor."""
+        """Take the socket out of trio's wrappers, which are of no use here and would be kept for each connection. A
+        late `send_now` fails with EBADF instead of writing into a reused descriptor."""
         sock = socket.socket(wrapped.family, wrapped.type, wrapped.proto, fileno=wrapped.detach())
         sock.setblocking(False)
         self.sock = sock

@@ -63,6 +63,7 @@ class ResponseWriter:
         "_head_only",
         "_http10",
         "_last",
+        "_now",
         "_nursery",
         "_open",
         "_unsent_bytes",
@@ -97,7 +98,9 @@ class ResponseWriter:
         self.head_written = False
         self.half_closed = False
         self.gone = False
-        self.last_write_at = trio.current_time()
+        #: `trio.current_time` without two of its three frames: every event asks.
+        self._now = trio.lowlevel.current_clock().current_time
+        self.last_write_at = self._now()
         self._blocked_since: float | None = None
         #: What of it the kernel still had then.
         self._unsent_bytes = 0
@@ -142,7 +145,7 @@ class ResponseWriter:
         """The interim answer to ``Expect: 100-continue``."""
         if not self.gone:
             self._put(framing.CONTINUE)
-            await self._flush()
+            await self.flush()
 
     def start(self) -> None:
         """Watch the client from now on."""
@@ -186,7 +189,7 @@ class ResponseWriter:
         self._put(framing.chunk(data) if self._chunked else data)
 
     def _put(self, data: bytes) -> None:
-        self.last_write_at = trio.current_time()
+        self.last_write_at = self._now()
         send_now = self.wire.send_now
         if send_now is not None and not self._waiting:
             try:
@@ -280,7 +283,7 @@ class ResponseWriter:
 
     async def _complete(self, until: float) -> None:
         self._open = False
-        await self._flush(until)
+        await self.flush(until)
         if self.gone:
             return
         self.ended = True
@@ -290,8 +293,8 @@ class ResponseWriter:
             except GONE:
                 self.gone = True
 
-    async def _flush(self, until: float = inf) -> None:
-        """Wait until nothing waits or the client is gone."""
+    async def flush(self, until: float = inf) -> None:
+        """See `stream.ports.Writer`."""
         while self._waiting:
             since = self.blocked_since or self.last_write_at
             with trio.move_on_at(min(since + limits.WRITE_STALL_S, until)):
@@ -312,7 +315,7 @@ class ResponseWriter:
             self.leave()
             return
         self._open = False
-        await self._flush(until)
+        await self.flush(until)
         if self.gone:
             return
         self.watch.stop()

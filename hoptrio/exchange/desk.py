@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
+import trio
 
 from hoptrio import errors
 from hoptrio.contract import ENDS, Money, Reason
 from hoptrio.exchange.figures import figures
 from hoptrio.exchange.measure import Measured, measure
-from hoptrio.ledger.model import Hold, HoldRefusal, HoldRefused, Resolution, Terms
+from hoptrio.ledger.model import Claimed, Hold, HoldRefusal, HoldRefused, Resolution, Terms
 from hoptrio.metering.charge import Bounds, charge
 from hoptrio.metering.evidence import usage
 from hoptrio.metering.price import PriceTables, pin
 from hoptrio.metering.report import usage_json
 from hoptrio.money import format_nanos
 from hoptrio.protocols.events import Operation
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.verdict import verdict
+from hoptrio.telemetry.tally import COMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
     from hoptrio.contract import Contract
     from hoptrio.errors import HoptrioError
     from hoptrio.exchange.gateway import Gateway
-    from hoptrio.ledger.model import ApiKey, RequestRecord
+    from hoptrio.ledger.model import ApiKey, Claim, RequestRecord
     from hoptrio.metering.charge import Charge
     from hoptrio.metering.evidence import Usage
     from hoptrio.protocols.events import Call
     from hoptrio.stream.outcome import Outcome
+    from hoptrio.telemetry.tally import Meter
 
 __all__ = ["Desk"]
 
@@ -52,10 +56,13 @@ class Desk:
         call: Call,
         contract: Contract,
         admitted: Admitted,
+        meter: Meter,
         *,
         show: Callable[[Sequence[tuple[bytes, bytes]]], None],
+        claim: Claim | None = None,
     ) -> None:
-        """`show` is given the headers that tell what was held and what is left."""
+        """`show` is given the headers that tell what was held and what is left. Of the requests with one `claim` one is
+        made."""
         self._gateway = gateway
         self._ledger = gateway.ledger
         self._key = key
@@ -63,10 +70,22 @@ class Desk:
         self._call = call
         self._contract = contract
         self._admitted = admitted
+        self._meter = meter
         self._show = show
+        self._claim = claim
+        #: The request that stands for this one, once `place` has said so.
+        self.claimed: Claimed | None = None
+        #: The record of the settlement and whether it was durable in time, once there is one.
+        self.settlement: tuple[RequestRecord, bool] | None = None
         self._hold_id = "hold_" + record.id.removeprefix("req_")
 
-    async def place(self) -> HoptrioError | None:
+    @property
+    def spoken(self) -> str:
+        """The protocol in which the channel of the settlement was asked."""
+        channel = None if self.settlement is None else self.settlement[0].channel
+        return self._candidate(channel).call.protocol if channel else self._call.protocol
+
+    async def place(self) -> HoptrioError | Elsewhere | None:
         """Freeze the quote."""
         amount_nanos = self._admitted.quote.hold_nanos
         channel = self._admitted.candidates[0].channel
@@ -81,15 +100,23 @@ class Desk:
             owner=self._ledger.owner or "",
             supplier=channel.supplier,
             revenue_share_nanos=channel.revenue_share_nanos,
+            claim=self._claim,
         )
+        asked_at_s = trio.current_time()
         try:
             placed = await self._ledger.place(hold)
         except errors.LedgerUnavailable as error:
+            self._meter.tally.refused(self._call.protocol, error.code)
             return error
+        self._meter.tally.holds.observe(trio.current_time() - asked_at_s)
+        if isinstance(placed, Claimed):
+            self.claimed = placed
+            return Elsewhere.JOINED
         if not isinstance(placed, HoldRefused):
             self._show(figures(self._call.protocol, self._key, amount_nanos, placed))
             return None
         refusal = self._refusal(placed, amount_nanos)
+        self._meter.tally.refused(self._call.protocol, refusal.code)
         self._gateway.refusals.keep(self._record, refusal)
         return refusal
 
@@ -101,7 +128,14 @@ class Desk:
             # A bug in the reckoning must not leave the hold open: nothing proven, nothing charged.
             log.error("settlement failed", request=self._record.id, error=type(error).__name__, exc_info=error)
             resolution = self._released(self._record, Reason.INTERNAL)
+        asked_at_s = trio.current_time()
         settled = await self._ledger.settle(resolution) is not None
+        self._meter.tally.settlements.observe(trio.current_time() - asked_at_s)
+        record = resolution.request
+        self.settlement = record, settled
+        self._meter.settled(
+            record.reason or COMPLETE, resolution.capture_nanos, record.flags, answered=outcome.answered
+        )
         self._gateway.suspicion.saw(resolution.request, self._candidate(outcome.channel).call.protocol)
         if outcome.answered:
             channel, captured = resolution.request.channel or "", resolution.capture_nanos is not None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 import trio
 
 from hoptrio import errors
 from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
+from hoptrio.admission.pauses import Pauses
 from hoptrio.admission.routing import Load, Router
 from hoptrio.exchange.counts import Counts
 from hoptrio.exchange.rates import Rates
@@ -19,18 +21,24 @@ from hoptrio.exchange.routes import protocol_of
 from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.exchange.websocket.chains import Budget
 from hoptrio.protocols.events import Protocol
+from hoptrio.telemetry.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hoptrio.admission.catalogue import Catalogue
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
+    from hoptrio.exchange.ended import StreamEnd
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.model import ApiKey
+    from hoptrio.spool.playback import Playback
+    from hoptrio.spool.spools import Spools
     from hoptrio.upstream.client import Upstream
 
 __all__ = ["Gateway"]
+
+log = structlog.get_logger("hoptrio.exchange")
 
 
 class Gateway:
@@ -50,8 +58,10 @@ class Gateway:
         released_output_limit: int,
         breakers: Breakers | None = None,
         websocket: bool = True,
+        spools: Spools | None = None,
     ) -> None:
-        """`breakers`: the health of channels, if other processes share it. `websocket`: the mode is offered."""
+        """`breakers`: the health of channels, if other processes share it. `websocket`: the mode is offered. `spools`:
+        where streams are kept for clients that come back; None = nowhere."""
         self.ledger = ledger
         self.upstream = upstream
         self.catalogue = catalogue
@@ -60,10 +70,16 @@ class Gateway:
         self.max_streams = max_streams
         self.cors_origins = cors_origins
         self.currency = currency
+        self.spools = spools
         self.registry = Registry()
+        self.tally = Tally()
+        #: Each is called with every stream that is over, behind its last byte.
+        self.observers: list[Callable[[StreamEnd], None]] = []
         self.load = Load()
         self.certificates = Certificates(ledger)
-        self.router = Router(self.load, breakers or Breakers(now=trio.current_time), self.certificates.certified)
+        breakers = breakers or Breakers(now=trio.current_time)
+        self.pauses = Pauses(ledger, breakers.board)
+        self.router = Router(self.load, breakers, self.certificates.certified, self.pauses.paused)
         self.suspicion = Suspicion()
         self.refusals = Refusals(ledger)
         self.rates = Rates()
@@ -91,6 +107,18 @@ class Gateway:
         if key.account.disabled:
             raise errors.InvalidKey("This account is disabled.")
         return key
+
+    async def find_stream(self, account_id: str, name: str, *, follow: bool = True) -> Playback | None:
+        """What was answered to a request of this account, by the request's id or the name its client knows it by."""
+        return None if self.spools is None else await self.spools.find(account_id, name, follow=follow)
+
+    def ended(self, end: StreamEnd) -> None:
+        """Tell the observers; one that fails harms nobody."""
+        for observe in self.observers:
+            try:
+                observe(end)
+            except Exception as error:
+                log.error("observer failed", error=type(error).__name__, exc_info=error)
 
     def check_room(self) -> None:
         """Raise Draining or ServerFull where this process takes no further calls."""

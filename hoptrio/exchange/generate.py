@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
 
 import msgspec
 import structlog
 
 from hoptrio import errors
-from hoptrio.admission.gate import Admitted, admit
+from hoptrio.admission.gate import Admitted, admit, examine
 from hoptrio.exchange.desk import Desk
+from hoptrio.exchange.ended import StreamEnd
+from hoptrio.exchange.idempotency import check_same, claim_of, join
 from hoptrio.exchange.source import ChannelSource
-from hoptrio.ledger.model import ApiKey, RequestRecord
+from hoptrio.ledger.model import ApiKey, Claim, Claimed, RequestRecord
+from hoptrio.spool.chunk import About
 from hoptrio.stream.stream import Stream
+from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
+    from hoptrio.spool.transcript import Transcript
     from hoptrio.stream.ports import Writer
 
 __all__ = ["Asked", "generate"]
@@ -43,48 +51,82 @@ class Asked(Interface):
     def writer(self) -> Writer:
         """Whither the answer goes."""
 
+    @property
+    def idempotency_key(self) -> str | None:
+        """Requests with the same one are one; None = there is none."""
+
     async def read_body(self) -> bytes:
         """The body, whole. Raises a HoptrioError where there is none to be had."""
 
 
+class _Read(NamedTuple):
+    """A call as it was read, and whether another request stands for it."""
+
+    call: Call
+    owners: Mapping[str, tuple[str, str | None]]
+    claim: Claim | None
+    claimed: Claimed | None
+
+
 async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
-    """Refuse the call, or carry its stream through. Raises the refusal as a HoptrioError."""
-    head = exchange.head
-    key = await gateway.key_of(head)
+    """Refuse the call, carry its stream through, or join the request that stands for it. Raises the refusal as a
+    HoptrioError."""
+    try:
+        await _admit(gateway, exchange, face, rules)
+    except errors.HoptrioError as refusal:
+        gateway.tally.refused(rules.protocol, refusal.code)
+        raise
+
+
+async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
+    key = await gateway.key_of(exchange.head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
     source: ChannelSource | None = None
     try:
         try:
-            call = rules.parse(head.path, head.query, head.header_map, await exchange.read_body())
+            # Unpacked, so that of a silent stream nothing is kept but what it needs.
+            call, owners, claim, claimed = await _read(gateway, exchange, rules, key, contract)
             record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-            admitted = admit(
-                call,
-                key,
-                contract,
-                catalogue=gateway.catalogue,
-                router=gateway.router,
-                owners=await gateway.ledger.owners_of(call.provider_ids),
-            )
-            call = admitted.call
-            source = ChannelSource(
-                gateway.upstream,
-                gateway.router,
-                call,
-                admitted,
-                created_s=record.created_at_ms // 1000,
-                dropped=face.tools_dropped,
-            )
-            gateway.check_room()
-            gateway.released.check(key.id, call.model)
+            if claim is not None and claimed is not None:
+                examine(call, key, contract, catalogue=gateway.catalogue, owners=owners)
+                check_same(claim, claimed)
+            else:
+                if gateway.pauses.stale:
+                    with suppress(errors.LedgerUnavailable):
+                        await gateway.pauses.refresh()
+                admitted = admit(call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=owners)
+                call = admitted.call
+                source = ChannelSource(
+                    gateway.upstream,
+                    gateway.router,
+                    call,
+                    admitted,
+                    created_s=record.created_at_ms // 1000,
+                    dropped=face.tools_dropped,
+                )
+                gateway.check_room()
+                gateway.released.check(key.id, call.model)
         except errors.HoptrioError as refusal:
             gateway.refusals.keep(record, refusal)
             raise
-        gateway.rates.check(key, call.protocol)
-        await _run(gateway, exchange, face, rules, call, key, contract, admitted, source, record)
+        if source is not None:
+            gateway.rates.check(key, call.protocol)
+            claimed = await _run(gateway, exchange, face, rules, claim, key, contract, admitted, source, record)
     finally:
         if source is not None:
             source.close()
+    if claimed is not None:
+        await join(gateway, exchange, face, rules, call, key, claimed)
+
+
+async def _read(gateway: Gateway, exchange: Asked, rules: Rules, key: ApiKey, contract: Contract) -> _Read:
+    head = exchange.head
+    body = await exchange.read_body()
+    call = rules.parse(head.path, head.query, head.header_map, body)
+    claim = claim_of(gateway, key, contract, call, exchange.idempotency_key, body)
+    claimed = None if claim is None else await gateway.ledger.claimed(claim)
+    return _Read(call, await gateway.ledger.owners_of(call.provider_ids), claim, claimed)
 
 
 async def _run(
@@ -92,14 +134,19 @@ async def _run(
     exchange: Asked,
     face: Face,
     rules: Rules,
-    call: Call,
+    claim: Claim | None,
     key: ApiKey,
     contract: Contract,
     admitted: Admitted,
     source: ChannelSource,
     record: RequestRecord,
-) -> None:
+) -> Claimed | None:
+    """The request that stands for this one, if another was a moment earlier: then nothing has happened here."""
+    call = admitted.call
     face.framing = call.framing
+    meter = Meter(gateway.tally, call.protocol, call.model, source.channel)
+    desk = Desk(gateway, key, record, call, contract, admitted, meter, show=face.extra.extend, claim=claim)
+    transcript = _transcript(gateway, rules, call, contract, record)
     stream = Stream(
         call=call,
         rules=rules,
@@ -108,11 +155,56 @@ async def _run(
         client_headers=exchange.head.header_map,
         writer=exchange.writer,
         source=source,
-        desk=Desk(gateway, key, record, call, contract, admitted, show=face.extra.extend),
+        desk=desk,
         face=face,
+        meter=meter,
+        record=transcript,
     )
-    with gateway.registry.running(record.id, stream):
-        await stream.run()
+    record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
+    with gateway.registry.running(record, key.account.name, stream, meter):
+        try:
+            await stream.run()
+        finally:
+            if transcript is not None:
+                transcript.close()
+            _tell_observers(gateway, exchange, key, desk, meter)
+    if desk.claimed is not None and claim is not None:
+        check_same(claim, desk.claimed)
+    return desk.claimed
+
+
+def _tell_observers(gateway: Gateway, exchange: Asked, key: ApiKey, desk: Desk, meter: Meter) -> None:
+    if desk.settlement is None:
+        return
+    settled, durable = desk.settlement
+    gateway.ended(
+        StreamEnd(
+            record=settled,
+            account=key.account.name,
+            spoken=desk.spoken,
+            events=meter.events,
+            settled=durable,
+            ended_at_ms=gateway.ledger.now_ms(),
+            traceparent=exchange.head.header_map.get("traceparent", ""),
+        )
+    )
+
+
+def _transcript(
+    gateway: Gateway, rules: Rules, call: Call, contract: Contract, record: RequestRecord
+) -> Transcript | None:
+    """Where what the client is told is kept, if its contract has that; to be closed."""
+    if gateway.spools is None or not contract.reattach:
+        return None
+    about = About(
+        request_id=record.id,
+        account_id=record.account_id,
+        protocol=call.protocol,
+        framing=call.framing,
+        contract=contract.name,
+        created_at_ms=record.created_at_ms,
+    )
+    return gateway.spools.own.open(about, rules.stored_name)
 
 
 def _record(

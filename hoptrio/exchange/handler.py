@@ -14,6 +14,7 @@ from hoptrio.exchange.count import count
 from hoptrio.exchange.face import Face
 from hoptrio.exchange.generate import generate
 from hoptrio.exchange.queries import query
+from hoptrio.exchange.reattach import events, response
 from hoptrio.exchange.routes import What, find, protocol_of
 from hoptrio.exchange.websocket.session import open_session
 from hoptrio.protocols.registry import RULES
@@ -62,6 +63,10 @@ class Handler:
             await generate(self._gateway, exchange, face, RULES[target.protocol])
         elif target.what is What.COUNT:
             await count(self._gateway, exchange, face, target.protocol)
+        elif target.what is What.EVENTS:
+            await events(self._gateway, exchange, face, target.name)
+        elif target.what is What.RESPONSE:
+            await response(self._gateway, exchange, face, target.name)
         elif target.what is What.WEBSOCKET:
             await open_session(self._gateway, exchange, face)
         else:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from hoptrio.downstream.exchange import Exchange
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
-    from hoptrio.ledger.model import ApiKey
+    from hoptrio.ledger.model import ApiKey, RequestRecord
 
-__all__ = ["query"]
+__all__ = ["own_request", "query"]
 
 
 async def query(gateway: Gateway, exchange: Exchange, face: Face, target: Target) -> None:
@@ -76,10 +76,16 @@ def _model(gateway: Gateway, name: str) -> dict[str, Any]:
     }
 
 
-async def _request(gateway: Gateway, key: ApiKey, request_id: str) -> dict[str, Any]:
+async def own_request(gateway: Gateway, key: ApiKey, request_id: str) -> RequestRecord:
+    """A request of the key's account. Raises NotFound, for another's too."""
     record = await gateway.ledger.request(request_id)
     if record is None or record.account_id != key.account.id:
         raise errors.NotFound("There is no such request of this account.")
+    return record
+
+
+async def _request(gateway: Gateway, key: ApiKey, request_id: str) -> dict[str, Any]:
+    record = await own_request(gateway, key, request_id)
     stream = gateway.registry.get(request_id)
     if stream is not None and record.state == "running":
         timeline = tuple((int(at_s * 1000), event) for at_s, event in stream.timeline)

@@ -23,6 +23,8 @@ class What(Enum):
     COUNT = auto()
     MODELS = auto()
     REQUEST = auto()
+    EVENTS = auto()
+    RESPONSE = auto()
     ACCOUNT = auto()
     HEALTH = auto()
     READY = auto()
@@ -55,8 +57,13 @@ _GEMINI_VERBS: Mapping[str, What] = {
     "streamGenerateContent": What.GENERATE,
     "countTokens": What.COUNT,
 }
-#: What takes a POST; everything else is read.
-_POSTED = (What.GENERATE, What.COUNT)
+#: What takes a POST, and what a GET alone; everything else is read.
+_ALLOWED: Mapping[What, tuple[str, ...]] = {
+    What.GENERATE: ("POST",),
+    What.COUNT: ("POST",),
+    What.EVENTS: ("GET",),
+    What.RESPONSE: ("GET",),
+}
 #: Names of models may hold colons, too (``ft:gpt-5:acme``), so a colon alone does not make a path Google's.
 _GEMINI_CALL = re.compile(rf"/v1/(?:models|tunedModels)/.*:(?:{'|'.join((*_GEMINI_VERBS, *UNSERVED_VERBS))})")
 #: A response that a provider keeps.
@@ -92,7 +99,7 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
     if target.what is What.MODELS and method == "POST" and ":" in target.name:
         verb, served = target.name.rpartition(":")[2], ", ".join(_GEMINI_VERBS)
         raise errors.NotFound(f"Models have no method {verb[:100]} here; {served} are served.", code="unknown_path")
-    allowed = ("POST",) if target.what in _POSTED else READ
+    allowed = _ALLOWED.get(target.what, READ)
     if method not in allowed:
         raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.", allowed)
     return target
@@ -101,12 +108,23 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
 def _match(path: str, headers: Mapping[str, str]) -> Target | None:
     if path in _EXACT:
         return Target(*_EXACT[path])
-    if path.startswith("/v1/requests/") and path.count("/") == 3:
-        return Target(What.REQUEST, Protocol.CHAT, path.removeprefix("/v1/requests/"))
+    if path.startswith("/v1/requests/"):
+        return _match_request(path.removeprefix("/v1/requests/"))
+    if path.startswith("/v1/responses/"):
+        response_id = path.removeprefix("/v1/responses/")
+        there = response_id and "/" not in response_id
+        return Target(What.RESPONSE, Protocol.RESPONSES, response_id) if there else None
     for prefix in ("/v1/models", "/v1beta/models", "/v1/tunedModels", "/v1beta/tunedModels"):
         if path == prefix or path.startswith(prefix + "/"):
             return _match_model(path.removeprefix(prefix).lstrip("/"), path, headers)
     return None
+
+
+def _match_request(rest: str) -> Target | None:
+    request_id, slash, what = rest.partition("/")
+    if not slash:
+        return Target(What.REQUEST, Protocol.CHAT, request_id)
+    return Target(What.EVENTS, Protocol.CHAT, request_id) if what == "events" else None
 
 
 def _match_model(rest: str, path: str, headers: Mapping[str, str]) -> Target | None:

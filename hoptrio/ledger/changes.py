@@ -15,6 +15,8 @@ from hoptrio.errors import Conflict, HoptrioError, InsufficientBalance, NotFound
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claimed,
+    ClaimRow,
     EntryKind,
     Hold,
     HoldRefused,
@@ -38,8 +40,19 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, settled_record, why_disabled
+from hoptrio.ledger.rules import (
+    Effect,
+    KeyUse,
+    budget_period,
+    decide,
+    join,
+    judge,
+    on_terms,
+    settled_record,
+    why_disabled,
+)
 from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
@@ -71,6 +84,7 @@ class Changes:
             Purge: self._purge,
             BeginProbe: self._begin_probe,
             EndProbe: self._end_probe,
+            SetPaused: self._set_paused,
             Ping: lambda _: None,
         }
 
@@ -81,14 +95,15 @@ class Changes:
 
     # -- holds --------------------------------------------------------------------------------------------------------
 
-    def _place(self, hold: Hold) -> Placed | HoldRefused:
+    def _place(self, hold: Hold) -> Placed | HoldRefused | Claimed:
         rows = self._rows
         if hold.id in rows.holds or hold.request.id in rows.requests:
             raise ValueError(f"hold {hold.id} or its request exists")
         now_ms = self._now_ms()
         key = rows.key(hold.request.key_id)
-        answer = judge(key, self._use(key, now_ms), hold.amount_nanos, now_ms)
-        if isinstance(answer, HoldRefused) or key is None:
+        judged = judge(key, self._use(key, now_ms), hold.amount_nanos, now_ms)
+        answer = join(judged, None if hold.claim is None else rows.claimed(hold.claim, now_ms))
+        if not isinstance(answer, Placed) or key is None:
             return answer
         row = HoldRow(
             id=hold.id,
@@ -112,6 +127,8 @@ class Changes:
             hold.request, account_id=key.account.id, state="running", hold_nanos=hold.amount_nanos
         )
         rows.put_account(replace(key.account, held_nanos=key.account.held_nanos + hold.amount_nanos))
+        if hold.claim is not None:
+            rows.claims[hold.claim.name] = ClaimRow(hold.claim.name, hold.id, hold.claim.digest, now_ms)
         return answer
 
     def _use(self, key: ApiKey | None, now_ms: int) -> KeyUse:
@@ -280,3 +297,6 @@ class Changes:
 
     def _end_probe(self, end: EndProbe) -> None:
         self._rows.end_probe(end, self._now_ms())
+
+    def _set_paused(self, change: SetPaused) -> None:
+        self._rows.set_paused(change, self._now_ms())

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hoptrio.ledger.shelf import AnyFile
+    from hoptrio.telemetry.tally import Histogram
 
 __all__ = ["InlineScribe", "JournalWriter", "ThreadScribe"]
 
@@ -94,6 +95,10 @@ class JournalWriter:
     @property
     def backlog(self) -> int:
         return self._inner.backlog
+
+    @property
+    def sizes(self) -> Histogram:
+        return self._inner.sizes
 
     @property
     def full(self) -> bool:

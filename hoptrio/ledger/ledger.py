@@ -29,12 +29,15 @@ from hoptrio.ledger.memory import MemoryStore, wall_ms
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claim,
+    Claimed,
     Entry,
     EntryKind,
     Hold,
     HoldRefused,
     HoldRow,
     OwnerRow,
+    PauseRow,
     Placed,
     ProbeRow,
     RequestFilter,
@@ -57,6 +60,7 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hoptrio.ledger.shelf_memory import MemoryShelf
+    from hoptrio.telemetry.tally import Histogram
 
 __all__ = ["Ledger", "memory_ledger", "migrate", "open_ledger"]
 
@@ -204,8 +209,9 @@ class Ledger:
 
     # -- the request path ---------------------------------------------------------------------------------------------
 
-    async def place(self, hold: Hold) -> Placed | HoldRefused:
-        """Place a hold; durable when it returns. Never raises Cancelled: see the module.
+    async def place(self, hold: Hold) -> Placed | HoldRefused | Claimed:
+        """Place a hold; durable when it returns. Never raises Cancelled: see the module. With a claim that another
+        request holds nothing is placed: over all processes of the ledger, one request stands for all.
 
         Raises LedgerUnavailable when the ledger cannot be written, is too busy, or takes longer than `limits.HOLD_S`;
         should the hold be committed after all, it is released at once. ValueError for a negative amount
@@ -282,6 +288,13 @@ class Ledger:
         """The hold as it stands, or None."""
         return await self._soon(self._store.hold, hold_id)
 
+    async def claimed(self, claim: Claim) -> Claimed | None:
+        """The request that stands for one with this claim, or None; only `place` decides it.
+
+        Raises LedgerUnavailable.
+        """
+        return await self._soon(self._store.claimed, claim)
+
     async def account(self, name_or_id: str) -> Account | None:
         """The account as it stands, or None."""
         return await self._soon(self._store.account, name_or_id)
@@ -296,21 +309,22 @@ class Ledger:
         create = CreateAccount(id=account_id, name=name, deposit_nanos=deposit_nanos, ref=_ref())
         return await self._change(create)  # type: ignore[no-any-return]
 
-    async def deposit(self, account: str, amount_nanos: int, why: str = "") -> Account:
-        """Pay in. Raises NotFound, ValueError for an amount that is not above 0."""
+    async def deposit(self, account: str, amount_nanos: int, why: str = "", *, ref: str | None = None) -> Account:
+        """Pay in; with a `ref` that was used before nothing is changed. Raises NotFound, ValueError for an amount that
+        is not above 0."""
         if amount_nanos <= 0:
             raise ValueError("a deposit is above 0")
-        return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why)
+        return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why, ref)
 
-    async def adjust(self, account: str, amount_nanos: int, why: str) -> Account:
-        """Correct a balance, up or down. Raises NotFound, InsufficientBalance if less than what is held would be left,
-        ValueError without a reason."""
+    async def adjust(self, account: str, amount_nanos: int, why: str, *, ref: str | None = None) -> Account:
+        """Correct a balance, up or down; with a `ref` that was used before nothing is changed. Raises NotFound,
+        InsufficientBalance if less than what is held would be left, ValueError without a reason."""
         if not why.strip() or not amount_nanos:
             raise ValueError("an adjustment needs an amount and a reason")
-        return await self._move(account, EntryKind.ADJUST, amount_nanos, why)
+        return await self._move(account, EntryKind.ADJUST, amount_nanos, why, ref)
 
-    async def _move(self, account: str, kind: EntryKind, amount_nanos: int, why: str) -> Account:
-        move = Move(ref=_ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
+    async def _move(self, account: str, kind: EntryKind, amount_nanos: int, why: str, ref: str | None) -> Account:
+        move = Move(ref=ref or _ref(), account=account, kind=kind, amount_nanos=amount_nanos, why=why)
         return await self._change(move)  # type: ignore[no-any-return]
 
     async def disable(self, account: str, *, disabled: bool = True, why: str = "") -> Account:
@@ -379,6 +393,16 @@ class Ledger:
         """The last probe of everything that was probed."""
         return await self._later(self._store.probes)
 
+    # -- channels -----------------------------------------------------------------------------------------------------
+
+    async def set_paused(self, channel: str, *, paused: bool = True, why: str = "") -> None:
+        """Take a channel out of service, or put it back. Raises LedgerUnavailable."""
+        await self._change(SetPaused(channel, paused, why))
+
+    async def pauses(self) -> list[PauseRow]:
+        """The channels that are paused."""
+        return await self._later(self._store.pauses)
+
     # -- lists --------------------------------------------------------------------------------------------------------
 
     async def requests(self, where: RequestFilter) -> list[RequestRecord]:
@@ -396,6 +420,12 @@ class Ledger:
     async def entries(self, account_id: str, *, after_seq: int = 0, limit: int = 100) -> list[Entry]:
         """An account's entries behind `after_seq`, oldest first."""
         return await self._later(self._store.entries, account_id, after_seq, limit)
+
+    async def last_entries(
+        self, account_id: str | None = None, *, before_seq: int | None = None, limit: int = 100
+    ) -> list[Entry]:
+        """The newest entries (of one account) in front of `before_seq`, newest first."""
+        return await self._later(self._store.last_entries, account_id, before_seq, limit)
 
     async def all_entries(
         self, account_id: str | None = None, *, since_ms: int = 0, until_ms: int
@@ -429,6 +459,14 @@ class Ledger:
         """The open holds (of one owner)."""
         return await self._later(self._store.open_holds, owner)
 
+    async def held_nanos(self) -> int:
+        """What all open holds add up to."""
+        return await self._later(self._store.held_nanos)
+
+    async def open_since_ms(self) -> list[int]:
+        """When each of the open holds was placed."""
+        return await self._later(self._store.open_since_ms)
+
     async def owners(self) -> list[OwnerRow]:
         """Every process with a lease or an open hold."""
         return await self._later(self._store.owners)
@@ -451,6 +489,16 @@ class Ledger:
     def reachable(self) -> bool:
         """False from a commit that failed until one that wrote something."""
         return self._writer.reachable
+
+    @property
+    def backlog(self) -> int:
+        """Operations that wait for the writer."""
+        return self._writer.backlog
+
+    @property
+    def batches(self) -> Histogram:
+        """Operations in each transaction of the store, for `telemetry`."""
+        return self._writer.sizes
 
     async def ping(self, timeout_s: float = 1.0) -> bool:
         """Can the ledger be written now? An empty transaction through the writer, which costs no disk flush, and the
@@ -530,14 +578,14 @@ class Ledger:
 
         ticket = Ticket(operation, done)
         self._writer.submit(ticket)
+        until = trio.current_time() + wait_s
         if hasten is not None:
             with trio.move_on_after(limits.JOURNAL_S, shield=True):
                 await answered.wait()
             if answered.is_set():
                 return ticket
             hasten(ticket)
-            wait_s -= limits.JOURNAL_S
-        with trio.move_on_after(wait_s, shield=True):
+        with trio.move_on_at(until, shield=True):
             await answered.wait()
         ticket.abandoned = not answered.is_set()
         return ticket

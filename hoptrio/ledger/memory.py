@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -20,7 +21,18 @@ from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hoptrio.ledger.model import Account, ApiKey, Entry, HoldRow, ProbeRow, RequestRecord, UsageEvidence
+    from hoptrio.ledger.model import (
+        Account,
+        ApiKey,
+        Claim,
+        Claimed,
+        Entry,
+        HoldRow,
+        PauseRow,
+        ProbeRow,
+        RequestRecord,
+        UsageEvidence,
+    )
     from hoptrio.ledger.operations import Operation
 
 __all__ = ["MemoryStore", "wall_ms"]
@@ -82,6 +94,10 @@ class MemoryStore:
         self._check()
         return self._holds.get(hold_id)
 
+    def claimed(self, claim: Claim) -> Claimed | None:
+        self._check()
+        return self._rows.claimed(claim, self._now_ms())
+
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
         self._check()
         found = [record for record in self._requests.values() if _matches(record, where)]
@@ -109,6 +125,12 @@ class MemoryStore:
         chosen = (entry for entry in self._entries[after_seq:] if account_id in (None, entry.account_id))
         return [entry for entry in chosen if since_ms <= entry.at_ms < until_ms][:limit]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        self._check()
+        end = len(self._entries) if before_seq is None else max(before_seq - 1, 0)
+        chosen = (entry for entry in reversed(self._entries[:end]) if account_id in (None, entry.account_id))
+        return list(islice(chosen, limit))
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
@@ -121,6 +143,14 @@ class MemoryStore:
     def open_holds(self, owner: str | None) -> list[HoldRow]:
         self._check()
         return [hold for hold in self._open.values() if owner in (None, hold.owner)]
+
+    def held_nanos(self) -> int:
+        self._check()
+        return sum(hold.amount_nanos for hold in self._open.values())
+
+    def open_since_ms(self) -> list[int]:
+        self._check()
+        return [hold.created_at_ms for hold in self._open.values()]
 
     def owners(self) -> list[OwnerRow]:
         self._check()
@@ -138,6 +168,10 @@ class MemoryStore:
     def probes(self) -> list[ProbeRow]:
         self._check()
         return sorted(self._rows.probes.values(), key=lambda row: row.probed)
+
+    def pauses(self) -> list[PauseRow]:
+        self._check()
+        return sorted(self._rows.pauses.values(), key=lambda row: row.channel)
 
     @contextmanager
     def books(self) -> Iterator[Books]:
@@ -161,9 +195,13 @@ def _matches(record: RequestRecord, where: RequestFilter) -> bool:
     return (
         where.account_id in (None, record.account_id)
         and where.key_id in (None, record.key_id)
+        and where.protocol in (None, record.protocol)
         and where.model in (None, record.model)
+        and where.channel in (None, record.channel)
         and where.state in (None, record.state)
+        and where.reason in (None, record.reason)
         and where.client_request_id in (None, record.client_request_id)
         and (where.since_ms is None or record.created_at_ms >= where.since_ms)
         and (where.until_ms is None or record.created_at_ms < where.until_ms)
+        and (where.before is None or (record.created_at_ms, record.id) < where.before)
     )

@@ -14,6 +14,9 @@ import msgspec
 __all__ = [
     "Account",
     "ApiKey",
+    "Claim",
+    "ClaimRow",
+    "Claimed",
     "Entry",
     "EntryKind",
     "Hold",
@@ -22,6 +25,7 @@ __all__ = [
     "HoldRow",
     "HoldState",
     "OwnerRow",
+    "PauseRow",
     "Placed",
     "ProbeRow",
     "Probed",
@@ -103,6 +107,33 @@ class RequestRecord(msgspec.Struct, frozen=True, kw_only=True):
     provider_ids: tuple[str, ...] = ()
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """That one request stands for all with the same Idempotency-Key of an API key; both are in `name`, hashed."""
+
+    name: str
+    #: Of what is asked: the same again is a retry.
+    digest: str
+    #: How long after its end a captured request still stands for others.
+    window_ms: int
+
+
+class ClaimRow(msgspec.Struct, frozen=True):
+    """The newest hold that was placed under a claim's name."""
+
+    name: str
+    hold_id: str
+    digest: str
+    made_at_ms: int
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """Another request stands for this one: nothing was held. `running`: it is not captured yet."""
+
+    request_id: str
+    digest: str
+    running: bool
+
+
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """A hold to place. Ids are made by the caller before anything is queued, so a lost answer loses nothing."""
 
@@ -116,6 +147,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     #: Supplier account name ("" = none) and share in billionths, pinned too.
     supplier: str = ""
     revenue_share_nanos: int = 0
+    #: It is placed only if no other request stands for this one.
+    claim: Claim | None = None
 
 
 class HoldRefusal(StrEnum):
@@ -246,16 +279,29 @@ class OwnerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests to list, newest first; None = any. `since_ms` is inclusive, `until_ms` exclusive."""
+    """Which requests to list, newest first; None = any. `since_ms` is inclusive, `until_ms` exclusive; `before` is the
+    (created_at_ms, id) of the last one of the page before."""
 
     account_id: str | None = None
     key_id: str | None = None
+    protocol: str | None = None
     model: str | None = None
+    channel: str | None = None
     state: str | None = None
+    reason: str | None = None
     client_request_id: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    before: tuple[int, str] | None = None
     limit: int = 50
+
+
+class PauseRow(msgspec.Struct, frozen=True):
+    """A channel that an operator has taken out of service: it gets no new streams."""
+
+    channel: str
+    since_ms: int
+    why: str
 
 
 class Probed(msgspec.Struct, frozen=True, order=True):

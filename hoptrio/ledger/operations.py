@@ -24,6 +24,7 @@ __all__ = [
     "Renew",
     "RevokeKey",
     "SetDisabled",
+    "SetPaused",
     "is_owed",
 ]
 
@@ -139,6 +140,14 @@ class EndProbe(msgspec.Struct, frozen=True, kw_only=True):
     revokes: bool = False
 
 
+class SetPaused(msgspec.Struct, frozen=True):
+    """Take a channel out of service, or put it back; one that is paused already stays so since then. Answer: None."""
+
+    channel: str
+    paused: bool
+    why: str = ""
+
+
 class Ping(msgspec.Struct, frozen=True):
     """An empty transaction: can the ledger be written? Answer: None."""
 
@@ -157,6 +166,7 @@ Operation = (
     | Purge
     | BeginProbe
     | EndProbe
+    | SetPaused
     | Ping
 )
 

@@ -22,21 +22,25 @@ from hoptrio.ledger.changes import Changes
 from hoptrio.ledger.postgres_batch import Batch, provider_key
 from hoptrio.ledger.postgres_schema import check, version
 from hoptrio.ledger.postgres_session import Session, connect, conninfo, plain, reading, unavailable
-from hoptrio.ledger.rules import with_expiry
+from hoptrio.ledger.rules import standing, with_expiry
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
+    CLAIM,
     ENTRY,
     EVIDENCE,
     HOLD,
     KEY,
+    PAUSE,
     PROBE,
     REQUEST,
     account_of,
+    claim_of,
     entry_of,
     evidence_of,
     hold_of,
     key_of,
     owner_of,
+    pause_of,
     probe_of,
     record_of,
 )
@@ -48,9 +52,12 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -61,6 +68,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _KEYS = f"SELECT {KEY} FROM api_keys k JOIN accounts a ON a.id = k.account_id"
+_CLAIM = f"SELECT {HOLD}, {CLAIM}, ledger_now_ms() FROM claims c JOIN holds h ON h.id = c.hold_id WHERE c.name = %s"
 _OWNERS = (
     "SELECT coalesce(o.id, h.owner), coalesce(o.beat, 0), coalesce(o.renewed_at_ms, 0), coalesce(h.count, 0)"
     " FROM owners o FULL JOIN (SELECT owner, count(*) FROM holds WHERE state = 'open' GROUP BY owner) h"
@@ -199,16 +207,24 @@ class PostgresStore:
         row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = %s", hold_id)
         return None if row is None else hold_of(row)
 
+    def claimed(self, claim: Claim) -> Claimed | None:
+        row = self._one(_CLAIM, claim.name)
+        return None if row is None else standing(claim_of(row[15:19]), hold_of(row), claim.window_ms, row[19])
+
     # -- scans --------------------------------------------------------------------------------------------------------
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
-        columns = ("account_id", "key_id", "model", "state", "client_request_id")
+        columns = ("account_id", "key_id", "protocol", "model", "channel", "state", "reason", "client_request_id")
         terms = {f"{column} = %s": getattr(where, column) for column in columns}
         terms |= {"created_at_ms >= %s": where.since_ms, "created_at_ms < %s": where.until_ms}
         chosen = {term: value for term, value in terms.items() if value is not None}
+        values = list(chosen.values())
+        if where.before is not None:
+            chosen["(created_at_ms, id) < (%s, %s)"] = None
+            values += where.before
         condition = " AND ".join(chosen) or "true"
         sql = f"SELECT {REQUEST} FROM requests WHERE {condition} ORDER BY created_at_ms DESC, id DESC LIMIT %s"
-        return [record_of(row) for row in self._all(sql, *chosen.values(), where.limit)]
+        return [record_of(row) for row in self._all(sql, *values, where.limit)]
 
     def accounts(self) -> list[Account]:
         return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
@@ -230,6 +246,13 @@ class PostgresStore:
         sql = f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT %s"
         return [entry_of(row) for row in self._all(sql, *values)]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = %s": account_id, "seq < %s": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT %s"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
@@ -245,6 +268,13 @@ class PostgresStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE h.state = 'open'{where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, *values, scan=False)]
 
+    def held_nanos(self) -> int:
+        sql = "SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'"
+        return int(self._all(sql, scan=False)[0][0])
+
+    def open_since_ms(self) -> list[int]:
+        return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'", scan=False)]
+
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS, scan=False)]
 
@@ -255,6 +285,10 @@ class PostgresStore:
     def probes(self) -> list[ProbeRow]:
         sql = f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol"
         return [probe_of(row) for row in self._all(sql, scan=False)]
+
+    def pauses(self) -> list[PauseRow]:
+        sql = f"SELECT {PAUSE} FROM channel_pauses ORDER BY channel"
+        return [pause_of(row) for row in self._all(sql, scan=False)]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

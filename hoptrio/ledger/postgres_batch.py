@@ -37,10 +37,12 @@ from hoptrio.ledger.postgres_session import plain
 from hoptrio.ledger.rows import Rows
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
+    CLAIM,
     HOLD,
     KEY,
     REQUEST,
     account_of,
+    claim_of,
     hold_of,
     key_of,
     record_of,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hoptrio.ledger.model import ApiKey, RequestRecord
-    from hoptrio.ledger.operations import BeginProbe, EndProbe
+    from hoptrio.ledger.operations import BeginProbe, EndProbe, SetPaused
     from hoptrio.ledger.postgres_session import Session
 
 __all__ = ["Batch", "provider_key"]
@@ -90,6 +92,9 @@ SELECT key_id, array_agg(created_at_ms) FROM holds WHERE created_at_ms > ledger_
 GROUP BY key_id
 """
 _HOLDS = f"SELECT {HOLD} FROM holds h WHERE h.id = ANY(%(holds)s::text[])"
+_CLAIMS = (
+    f"SELECT {HOLD}, {CLAIM} FROM claims c JOIN holds h ON h.id = c.hold_id WHERE c.name = ANY(%(claims)s::text[])"
+)
 _REQUESTS = f"""
 SELECT {REQUEST} FROM requests
 WHERE id = ANY(ARRAY(SELECT request_id FROM holds WHERE id = ANY(%(released)s::text[])))
@@ -104,6 +109,9 @@ _RENEW = (
 _FORGET_OWNERS = (
     "DELETE FROM owners WHERE id IN (SELECT id FROM owners WHERE renewed_at_ms < %s"
     " AND id NOT IN (SELECT owner FROM holds WHERE state = 'open') FOR UPDATE SKIP LOCKED)"
+)
+_FORGET_CLAIMS = (
+    "DELETE FROM claims WHERE name IN (SELECT name FROM claims WHERE made_at_ms < %s FOR UPDATE SKIP LOCKED)"
 )
 _PURGE = (
     "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE created_at_ms < %s AND state <> 'running'"
@@ -127,6 +135,8 @@ _ADD_EVIDENCE = (
     " evidence = excluded.evidence, observed_at_ms = excluded.observed_at_ms, probe = excluded.probe,"
     " expires_at_ms = excluded.expires_at_ms"
 )
+_PAUSE = "INSERT INTO channel_pauses (channel, since_ms, why) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+_RESUME = "DELETE FROM channel_pauses WHERE channel = %s"
 _REVOKE = "DELETE FROM channel_model_usage_evidence WHERE channel = %s AND model = %s AND protocol = %s"
 
 
@@ -195,6 +205,10 @@ _ADD_ENTRIES = _Table(
     "at_ms bigint, account_id text, kind text, amount_nanos bigint, memo_nanos bigint, hold_id text, why text,"
     " ref text",
 ).insert()
+_PUT_CLAIMS = _Table("claims", "name text, hold_id text, digest text, made_at_ms bigint").insert(
+    "ON CONFLICT (name) DO UPDATE SET hold_id = excluded.hold_id, digest = excluded.digest,"
+    " made_at_ms = excluded.made_at_ms"
+)
 _ADD_PROVIDER_IDS = _Table("provider_ids", "id text, request_id text, account_id text, channel text").insert(
     "ON CONFLICT DO NOTHING"
 )
@@ -231,6 +245,7 @@ class Batch(Rows):
         if read_only == "on":
             raise StoreUnavailable("the database is read-only")
         self._fill(found)
+        self._claims_before = dict(self.claims)
         self._before = (dict(self.accounts), dict(self.keys), dict(self.key_spent), dict(self.holds))
 
     def _fill(self, found: dict[str, list[Any]]) -> None:
@@ -239,7 +254,9 @@ class Batch(Rows):
         for row in found.get(_KEYS, ()):
             key = key_of(row)
             self.keys[key.id], self.key_spent[key.id], self.key_hashes[row[18]] = key, (row[16], row[17]), key.id
-        for row in found.get(_HOLDS, ()):
+        # The holds of claims are their keys' accounts', which are locked; none of them is placed again.
+        self.claims |= {row[15]: claim_of(row[15:]) for row in found.get(_CLAIMS, ())}
+        for row in (*found.get(_HOLDS, ()), *found.get(_CLAIMS, ())):
             hold = hold_of(row)
             self.holds[hold.id] = hold
             if hold.state is HoldState.OPEN:
@@ -258,6 +275,7 @@ class Batch(Rows):
         """See `Rows`; owners without holds are forgotten a day after their last renewal."""
         self._session.execute(_RENEW, (owner, now_ms))
         self._session.execute(_FORGET_OWNERS, (now_ms - limits.OWNER_KEPT_MS,))
+        self._session.execute(_FORGET_CLAIMS, (now_ms - limits.CLAIM_KEPT_MS,))
 
     def purge(self, before_ms: int, limit: int) -> int:
         """See `Rows`. What this batch settles counts as running; the next purge takes it."""
@@ -291,6 +309,13 @@ class Batch(Rows):
             self._session.execute(_ADD_EVIDENCE, plain(row))
         elif end.revokes:
             self._session.execute(_REVOKE, plain(which))
+
+    def set_paused(self, change: SetPaused, now_ms: int) -> None:
+        """See `Rows`."""
+        if change.paused:
+            self._session.execute(_PAUSE, plain((change.channel, now_ms, change.why)))
+        else:
+            self._session.execute(_RESUME, plain((change.channel,)))
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -346,6 +371,8 @@ class Batch(Rows):
         notes = [record for record in self.requests.values() if record.id not in held]
         self._write(_ADD_NOTES, sorted(notes, key=lambda record: record.id))
         self._save_provider_ids(placed + settled)
+        claims = [row for name, row in self.claims.items() if self._claims_before.get(name) is not row]
+        self._write(_PUT_CLAIMS, sorted(claims, key=lambda row: row.name))
 
     def _save_provider_ids(self, records: Sequence[RequestRecord]) -> None:
         rows = [
@@ -368,6 +395,7 @@ _READS = (
     (_OPEN, ("keys",)),
     (_RECENT, ("keys",)),
     (_HOLDS, ("holds",)),
+    (_CLAIMS, ("claims",)),
     (_REQUESTS, ("released",)),
     (_REFS, ("refs",)),
 )
@@ -376,7 +404,7 @@ _READS = (
 def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
     """The ids that a batch names."""
     wanted: dict[str, dict[str, None]] = {
-        name: {} for name in ("keys", "holds", "captured", "released", "names", "suppliers", "hashes", "refs")
+        name: {} for name in ("keys", "holds", "captured", "released", "names", "suppliers", "hashes", "refs", "claims")
     }
     suppliers: dict[str, str] = {}
     for operation in operations:
@@ -384,6 +412,8 @@ def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
             case Hold():
                 wanted["keys"][operation.request.key_id] = None
                 suppliers[operation.id] = operation.supplier
+                if operation.claim is not None:
+                    wanted["claims"][operation.claim.name] = None
             case Resolution():
                 wanted["holds"][operation.hold_id] = None
                 if operation.capture_nanos is not None:

@@ -13,19 +13,25 @@ from msgspec.structs import replace
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claim,
+    Claimed,
+    ClaimRow,
     Entry,
     EntryKind,
     HoldRow,
     HoldState,
     OwnerRow,
+    PauseRow,
     Probed,
     ProbeRow,
     RequestRecord,
     UsageEvidence,
 )
+from hoptrio.ledger.rules import standing
+from hoptrio.limits import CLAIM_KEPT_MS
 
 if TYPE_CHECKING:
-    from hoptrio.ledger.operations import BeginProbe, EndProbe
+    from hoptrio.ledger.operations import BeginProbe, EndProbe, SetPaused
 
 __all__ = ["Rows"]
 
@@ -49,6 +55,7 @@ class Rows:
         self.key_recent: dict[str, list[int]] = {}
         self.holds: dict[str, HoldRow] = {}
         self.open: dict[str, HoldRow] = {}
+        self.claims: dict[str, ClaimRow] = {}
         self.entries: list[Entry] = []
         self.refs: set[str] = set()
         self.requests: dict[str, RequestRecord] = {}
@@ -56,6 +63,7 @@ class Rows:
         self.owners: dict[str, OwnerRow] = {}
         self.evidence: dict[Probed, UsageEvidence] = {}
         self.probes: dict[Probed, ProbeRow] = {}
+        self.pauses: dict[str, PauseRow] = {}
 
     def account(self, name_or_id: str) -> Account | None:
         """The account with this id, else the one with this name."""
@@ -86,6 +94,11 @@ class Rows:
         change = now - (was is not None)
         self.key_open[hold.key_id] = (count + change, held_nanos + change * hold.amount_nanos)
 
+    def claimed(self, claim: Claim, now_ms: int) -> Claimed | None:
+        """The request that stands for another (`rules.standing`)."""
+        row = self.claims.get(claim.name)
+        return standing(row, None if row is None else self.holds.get(row.hold_id), claim.window_ms, now_ms)
+
     def enter(
         self,
         at_ms: int,
@@ -114,9 +127,10 @@ class Rows:
             self.refs.add(ref)
 
     def renew(self, owner: str, now_ms: int) -> None:
-        """Begin an owner's lease, or renew it."""
+        """Begin an owner's lease, or renew it; on this occasion old claims are forgotten."""
         before = self.owners.get(owner)
         self.owners[owner] = OwnerRow(id=owner, beat=before.beat + 1 if before else 1, renewed_at_ms=now_ms)
+        self.claims = {name: row for name, row in self.claims.items() if row.made_at_ms >= now_ms - CLAIM_KEPT_MS}
 
     def purge(self, before_ms: int, limit: int) -> int:
         """Forget the oldest records of requests that do not run; how many."""
@@ -158,3 +172,10 @@ class Rows:
             )
         elif end.revokes:
             self.evidence.pop(end.probed, None)
+
+    def set_paused(self, change: SetPaused, now_ms: int) -> None:
+        """Pause a channel, or no more (`operations.SetPaused`)."""
+        if not change.paused:
+            self.pauses.pop(change.channel, None)
+        elif change.channel not in self.pauses:
+            self.pauses[change.channel] = PauseRow(change.channel, now_ms, change.why)

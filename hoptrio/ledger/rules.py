@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from hoptrio.contract import Reason
 from hoptrio.ledger.model import (
     ApiKey,
+    Claimed,
+    ClaimRow,
     EntryKind,
     HoldRefusal,
     HoldRefused,
@@ -33,16 +35,20 @@ __all__ = [
     "KeyUse",
     "budget_period",
     "decide",
+    "join",
     "judge",
     "on_terms",
     "resolve_open",
     "settled_record",
+    "standing",
     "why_disabled",
     "with_expiry",
 ]
 
 #: The reason of a hold that was released by hand.
 OPERATOR = "operator"
+#: What is said before anybody is let join another request (contract, "When the status is decided").
+_NOT_A_KEY = frozenset({HoldRefusal.KEY_REVOKED, HoldRefusal.KEY_EXPIRED, HoldRefusal.ACCOUNT_DISABLED})
 #: Releases that were made without its gateway: evidence may still come for these.
 _WITHOUT_GATEWAY = frozenset({Reason.ORPHANED.value, OPERATOR})
 
@@ -80,6 +86,25 @@ def judge(key: ApiKey | None, use: KeyUse, amount_nanos: int, now_ms: int) -> Pl
     if amount_nanos > available:
         return HoldRefused(HoldRefusal.BALANCE, available)
     return Placed(available - amount_nanos, None if key.rpm is None else key.rpm - use.recent - 1)
+
+
+def standing(row: ClaimRow | None, hold: HoldRow | None, window_ms: int, now_ms: int) -> Claimed | None:
+    """The request that stands for another under a claim: one that runs, or was paid for (late, too) at most `window_ms`
+    ago. A refused one held nothing, and a released one gave nothing: the next is a new request under the same key."""
+    if row is None or hold is None:
+        return None
+    running = hold.state is HoldState.OPEN
+    paid = hold.state is HoldState.CAPTURED or hold.late
+    if running or (paid and (hold.resolved_at_ms or 0) > now_ms - window_ms):
+        return Claimed(hold.request_id, row.digest, running)
+    return None
+
+
+def join(judged: Placed | HoldRefused, claimed: Claimed | None) -> Placed | HoldRefused | Claimed:
+    """What is answered: joining comes before limits and balance, and behind the key."""
+    if claimed is None or (isinstance(judged, HoldRefused) and judged.why in _NOT_A_KEY):
+        return judged
+    return claimed
 
 
 def _wait_ms(leaves_first_ms: int | None, now_ms: int) -> int:

@@ -9,11 +9,13 @@ import msgspec
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    ClaimRow,
     Entry,
     EntryKind,
     HoldRow,
     HoldState,
     OwnerRow,
+    PauseRow,
     Probed,
     ProbeRow,
     RequestRecord,
@@ -25,18 +27,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCOUNT",
+    "CLAIM",
     "ENTRY",
     "EVIDENCE",
     "HOLD",
     "KEY",
+    "PAUSE",
     "PROBE",
     "REQUEST",
     "account_of",
+    "claim_of",
     "entry_of",
     "evidence_of",
     "hold_of",
     "key_of",
     "owner_of",
+    "pause_of",
     "probe_of",
     "record_of",
     "request_row",
@@ -59,7 +65,10 @@ REQUEST = (
     "id, account_id, key_id, created_at_ms, protocol, model, contract, stream, channel, client_request_id, state,"
     " reason, evidence, usage, raw_usage, hold_nanos, charge_nanos, flags, attempts, timeline, provider_ids"
 )
+#: Behind `HOLD`, from ``claims c JOIN holds h ON h.id = c.hold_id``.
+CLAIM = "c.name, c.hold_id, c.digest, c.made_at_ms"
 EVIDENCE = "channel, model, protocol, kind, target, evidence, observed_at_ms, probe, expires_at_ms"
+PAUSE = "channel, since_ms, why"
 PROBE = "channel, model, protocol, probe, owner, setup, began_at_ms, ended_at_ms, finding, detail"
 
 _texts = msgspec.json.Decoder(tuple[str, ...])
@@ -126,6 +135,12 @@ def hold_of(row: Sequence[Any]) -> HoldRow:
         created_at_ms=row[13],
         resolved_at_ms=row[14],
     )
+
+
+def claim_of(row: Sequence[Any]) -> ClaimRow:
+    """A row of `CLAIM`."""
+    name, hold_id, digest, made_at_ms = row
+    return ClaimRow(name, hold_id, digest, made_at_ms)
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
@@ -203,6 +218,11 @@ def probe_of(row: Sequence[Any]) -> ProbeRow:
         finding=finding,
         detail=detail,
     )
+
+
+def pause_of(row: Sequence[Any]) -> PauseRow:
+    """A row of `PAUSE`."""
+    return PauseRow(row[0], row[1], row[2])
 
 
 def request_row(record: RequestRecord, account_id: str, state: str, hold_nanos: int) -> tuple[Any, ...]:

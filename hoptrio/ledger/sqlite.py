@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptrio import limits
-from hoptrio.ledger.rules import with_expiry
+from hoptrio.ledger.rules import standing, with_expiry
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
@@ -24,18 +24,21 @@ from hoptrio.ledger.sql_rows import (
     EVIDENCE,
     HOLD,
     KEY,
+    PAUSE,
     PROBE,
     REQUEST,
     account_of,
+    claim_of,
     entry_of,
     evidence_of,
     hold_of,
     key_of,
     owner_of,
+    pause_of,
     probe_of,
     record_of,
 )
-from hoptrio.ledger.sqlite_changes import Changes
+from hoptrio.ledger.sqlite_changes import FIND_CLAIM, Changes
 from hoptrio.ledger.store import AuditedHold, Books, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -44,9 +47,12 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -101,6 +107,7 @@ class SqliteStore:
             f"{self._path.as_uri()}?mode=rw", uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {limits.SQLITE_WAL_PAGES}")
         connection.execute(f"PRAGMA query_only = {query_only:d}")
         return connection
 
@@ -176,6 +183,12 @@ class SqliteStore:
         row = self._one(f"SELECT {HOLD} FROM holds h WHERE h.id = ?", hold_id)
         return None if row is None else hold_of(row)
 
+    def claimed(self, claim: Claim) -> Claimed | None:
+        row = self._one(FIND_CLAIM, claim.name)
+        if row is None:
+            return None
+        return standing(claim_of(row[15:]), hold_of(row), claim.window_ms, self._now_ms())
+
     # -- scans --------------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -188,13 +201,18 @@ class SqliteStore:
             return connection.execute(sql, values).fetchall()
 
     def requests(self, where: RequestFilter) -> list[RequestRecord]:
-        columns = ("account_id", "key_id", "model", "state", "client_request_id")
+        columns = ("account_id", "key_id", "protocol", "model", "channel", "state", "reason", "client_request_id")
         terms = {f"{column} = ?": getattr(where, column) for column in columns}
         terms |= {"created_at_ms >= ?": where.since_ms, "created_at_ms < ?": where.until_ms}
         chosen = {term: value for term, value in terms.items() if value is not None}
+        values = list(chosen.values())
+        if where.before is not None:
+            # The first half alone is in the index of times.
+            chosen |= {"created_at_ms <= ?": None, "(created_at_ms, id) < (?, ?)": None}
+            values += [where.before[0], *where.before]
         condition = " AND ".join(chosen) or "1"
         sql = f"SELECT {REQUEST} FROM requests WHERE {condition} ORDER BY created_at_ms DESC, id DESC LIMIT ?"
-        return [record_of(row) for row in self._all(sql, *chosen.values(), where.limit)]
+        return [record_of(row) for row in self._all(sql, *values, where.limit)]
 
     def accounts(self) -> list[Account]:
         return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
@@ -217,6 +235,13 @@ class SqliteStore:
             for row in self._all(f"SELECT {ENTRY} FROM entries WHERE {where} ORDER BY seq LIMIT ?", *values, limit)
         ]
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        terms = {"account_id = ?": account_id, "seq < ?": before_seq}
+        chosen = {term: value for term, value in terms.items() if value is not None}
+        where = f" WHERE {' AND '.join(chosen)}" if chosen else ""
+        sql = f"SELECT {ENTRY} FROM entries{where} ORDER BY seq DESC LIMIT ?"
+        return [entry_of(row) for row in self._all(sql, *chosen.values(), limit)]
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
@@ -231,6 +256,12 @@ class SqliteStore:
         sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"
         return [hold_of(row) for row in self._all(sql, owner)]
 
+    def held_nanos(self) -> int:
+        return int(self._all("SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'")[0][0])
+
+    def open_since_ms(self) -> list[int]:
+        return [row[0] for row in self._all("SELECT created_at_ms FROM holds WHERE state = 'open'")]
+
     def owners(self) -> list[OwnerRow]:
         return [owner_of(row) for row in self._all(_OWNERS)]
 
@@ -240,6 +271,9 @@ class SqliteStore:
 
     def probes(self) -> list[ProbeRow]:
         return [probe_of(row) for row in self._all(f"SELECT {PROBE} FROM probes ORDER BY channel, model, protocol")]
+
+    def pauses(self) -> list[PauseRow]:
+        return [pause_of(row) for row in self._all(f"SELECT {PAUSE} FROM channel_pauses ORDER BY channel")]
 
     @contextmanager
     def books(self) -> Iterator[Books]:

@@ -13,6 +13,8 @@ from hoptrio.errors import Conflict, HoptrioError, InsufficientBalance, NotFound
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
+    Claim,
+    Claimed,
     EntryKind,
     Hold,
     HoldRefused,
@@ -37,28 +39,41 @@ from hoptrio.ledger.operations import (
     Renew,
     RevokeKey,
     SetDisabled,
+    SetPaused,
 )
-from hoptrio.ledger.rules import Effect, KeyUse, budget_period, decide, judge, on_terms, why_disabled
+from hoptrio.ledger.rules import (
+    Effect,
+    KeyUse,
+    budget_period,
+    decide,
+    join,
+    judge,
+    on_terms,
+    standing,
+    why_disabled,
+)
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
+    CLAIM,
     HOLD,
     KEY,
     REQUEST,
     account_of,
+    claim_of,
     hold_of,
     key_of,
     request_row,
     text_of,
     texts_of,
 )
-from hoptrio.limits import OWNER_KEPT_MS, RATE_WINDOW_MS
+from hoptrio.limits import CLAIM_KEPT_MS, OWNER_KEPT_MS, RATE_WINDOW_MS
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
 
-__all__ = ["Changes"]
+__all__ = ["FIND_CLAIM", "Changes"]
 
 _FIND_KEY = f"SELECT {KEY} FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = ?"
 _FIND_ACCOUNT = f"SELECT {ACCOUNT} FROM accounts a WHERE a.id = ?1 OR a.name = ?1 ORDER BY a.id <> ?1 LIMIT 1"
@@ -66,6 +81,9 @@ _FIND_HOLD = (
     f"SELECT {HOLD}, a.balance_nanos - a.held_nanos, k.budget_per FROM holds h JOIN accounts a ON a.id = h.account_id"
     " LEFT JOIN api_keys k ON k.id = h.key_id WHERE h.id = ?"
 )
+FIND_CLAIM = f"SELECT {HOLD}, {CLAIM} FROM claims c JOIN holds h ON h.id = c.hold_id WHERE c.name = ?"
+_PUT_CLAIM = "INSERT OR REPLACE INTO claims (name, hold_id, digest, made_at_ms) VALUES (?, ?, ?, ?)"
+_FORGET_CLAIMS = "DELETE FROM claims WHERE made_at_ms < ?"
 _ADD_HOLD = (
     "INSERT INTO holds (id, request_id, account_id, key_id, amount_nanos, prices, owner, supplier,"
     " revenue_share_nanos, created_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -137,6 +155,7 @@ class Changes:
             Purge: self._purge,
             BeginProbe: self._begin_probe,
             EndProbe: self._end_probe,
+            SetPaused: self._set_paused,
             Ping: lambda _: None,
         }
 
@@ -147,12 +166,13 @@ class Changes:
 
     # -- holds --------------------------------------------------------------------------------------------------------
 
-    def _place(self, hold: Hold) -> Placed | HoldRefused:
+    def _place(self, hold: Hold) -> Placed | HoldRefused | Claimed:
         now_ms = self._now_ms()
         request = hold.request
         key = self._key(request.key_id)
-        answer = judge(key, self._use(key, now_ms), hold.amount_nanos, now_ms)
-        if isinstance(answer, HoldRefused) or key is None:
+        judged = judge(key, self._use(key, now_ms), hold.amount_nanos, now_ms)
+        answer = join(judged, None if hold.claim is None else self._claimed(hold.claim, now_ms))
+        if not isinstance(answer, Placed) or key is None:
             return answer
         account_id = key.account.id
         self._execute(_MOVE_BALANCE, (0, -hold.amount_nanos, account_id))
@@ -172,7 +192,13 @@ class Changes:
             ),
         )
         self._execute(_ADD_REQUEST, request_row(request, account_id, "running", hold.amount_nanos))
+        if hold.claim is not None:
+            self._execute(_PUT_CLAIM, (hold.claim.name, hold.id, hold.claim.digest, now_ms))
         return answer
+
+    def _claimed(self, claim: Claim, now_ms: int) -> Claimed | None:
+        row = self._execute(FIND_CLAIM, (claim.name,)).fetchone()
+        return None if row is None else standing(claim_of(row[15:]), hold_of(row), claim.window_ms, now_ms)
 
     def _use(self, key: ApiKey | None, now_ms: int) -> KeyUse:
         if key is None or (key.max_streams is None and key.budget_nanos is None and key.rpm is None):
@@ -371,6 +397,7 @@ class Changes:
         now_ms = self._now_ms()
         self._execute(_RENEW, (renew.owner, now_ms))
         self._execute(_FORGET_OWNERS, (now_ms - OWNER_KEPT_MS,))
+        self._execute(_FORGET_CLAIMS, (now_ms - CLAIM_KEPT_MS,))
 
     def _purge(self, purge: Purge) -> int:
         sql = "SELECT id, provider_ids FROM requests WHERE created_at_ms < ? AND state <> 'running'"
@@ -399,6 +426,13 @@ class Changes:
             self._execute(_ADD_EVIDENCE, (*which, end.target, end.evidence, now_ms, end.probe, now_ms + end.valid_ms))
         elif end.revokes:
             self._execute(_REVOKE, which)
+
+    def _set_paused(self, change: SetPaused) -> None:
+        if change.paused:
+            row = (change.channel, self._now_ms(), change.why)
+            self._execute("INSERT OR IGNORE INTO channel_pauses (channel, since_ms, why) VALUES (?, ?, ?)", row)
+        else:
+            self._execute("DELETE FROM channel_pauses WHERE channel = ?", (change.channel,))
 
     def _key(self, key_id: str) -> ApiKey | None:
         row = self._execute(_FIND_KEY, (key_id,)).fetchone()

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from hoptrio.ledger.model import (
         Account,
         ApiKey,
+        Claim,
+        Claimed,
         Entry,
         HoldRow,
         OwnerRow,
+        PauseRow,
         ProbeRow,
         RequestFilter,
         RequestRecord,
@@ -87,6 +90,9 @@ class Store(Interface):
 
     def hold(self, hold_id: str) -> HoldRow | None: ...
 
+    def claimed(self, claim: Claim) -> Claimed | None:
+        """The request that stands for another, as of the last commit (`rules.standing`)."""
+
     def requests(self, where: RequestFilter) -> list[RequestRecord]: ...
 
     def accounts(self) -> list[Account]: ...
@@ -100,12 +106,21 @@ class Store(Interface):
     ) -> list[Entry]:
         """The first entries behind `after_seq` (of one account), made from `since_ms` on and before `until_ms`."""
 
+    def last_entries(self, account_id: str | None, before_seq: int | None, limit: int) -> list[Entry]:
+        """The last entries in front of `before_seq` (of one account), the newest first."""
+
     def request_page(
         self, account_id: str | None, since_ms: int, until_ms: int, after: tuple[int, str], limit: int
     ) -> list[RequestRecord]:
         """The first requests behind `after` in the order of (created_at_ms, id), made in that time."""
 
     def open_holds(self, owner: str | None) -> list[HoldRow]: ...
+
+    def held_nanos(self) -> int:
+        """What all open holds add up to."""
+
+    def open_since_ms(self) -> list[int]:
+        """When each of the open holds was placed, in any order."""
 
     def owners(self) -> list[OwnerRow]:
         """Every owner with a lease or an open hold (beat 0 if it never had a lease)."""
@@ -115,6 +130,9 @@ class Store(Interface):
 
     def probes(self) -> list[ProbeRow]:
         """The last probe of everything that was ever probed."""
+
+    def pauses(self) -> list[PauseRow]:
+        """The channels that are paused."""
 
     def books(self) -> AbstractContextManager[Books]: ...
 

@@ -26,6 +26,7 @@ from hoptrio.errors import HoptrioError, Internal, LedgerUnavailable
 from hoptrio.ledger.model import Hold, Placed, Resolution, Resolved
 from hoptrio.ledger.operations import BeginProbe, Operation, Ping, Release, is_owed
 from hoptrio.ledger.store import Store, StoreUnavailable
+from hoptrio.telemetry.tally import BATCH_OPERATIONS, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,6 +62,8 @@ class Batcher:
         #: 0 = nothing waits; else the pause before `commit` is called again.
         self.retry_s = 0.0
         self.reachable = True
+        #: Operations in each transaction.
+        self.sizes = Histogram(BATCH_OPERATIONS)
 
     @property
     def kept(self) -> int:
@@ -98,6 +101,7 @@ class Batcher:
         except Exception:
             self._one_by_one(batch, answered)
             return
+        self.sizes.observe(len(batch))
         for ticket, answer in zip(batch, answers, strict=True):
             ticket.answer = answer
         answered += batch
@@ -173,6 +177,10 @@ class Writer(Protocol):
     def backlog(self) -> int:
         """Operations that wait."""
 
+    @property
+    def sizes(self) -> Histogram:
+        """Operations in each transaction of the store."""
+
     def submit(self, ticket: Ticket) -> None:
         """Queue it; `ticket.done` is called when it is answered."""
 
@@ -199,6 +207,10 @@ class ThreadWriter:
     @property
     def backlog(self) -> int:
         return self._inbox.qsize() + self._batcher.kept
+
+    @property
+    def sizes(self) -> Histogram:
+        return self._batcher.sizes
 
     def submit(self, ticket: Ticket) -> None:
         self._inbox.put(ticket)
@@ -253,6 +265,10 @@ class InlineWriter:
     @property
     def backlog(self) -> int:
         return self._batcher.kept
+
+    @property
+    def sizes(self) -> Histogram:
+        return self._batcher.sizes
 
     def submit(self, ticket: Ticket) -> None:
         self._commit([ticket])

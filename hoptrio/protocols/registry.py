@@ -27,6 +27,7 @@ from hoptrio.protocols.responses import errors as responses_errors
 from hoptrio.protocols.responses import reader as responses_reader
 from hoptrio.protocols.responses import request as responses_request
 from hoptrio.protocols.responses import said as responses_said
+from hoptrio.protocols.responses import stored as responses_stored
 from hoptrio.protocols.responses import wire as responses_wire
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _Chat:
     error_status = staticmethod(chat_errors.error_status)
     keepalive = staticmethod(chat_wire.keepalive)
     models_body = staticmethod(chat_wire.models_body)
+    stored_name = None
 
 
 class _Responses:
@@ -67,6 +69,7 @@ class _Responses:
     error_status = staticmethod(responses_errors.error_status)
     keepalive = staticmethod(responses_wire.keepalive)
     models_body = staticmethod(responses_wire.models_body)
+    stored_name = staticmethod(responses_stored.name_of)
 
 
 class _SilentResponses(_Responses):
@@ -90,6 +93,7 @@ class _Messages:
     error_status = staticmethod(messages_errors.error_status)
     keepalive = staticmethod(messages_wire.keepalive)
     models_body = staticmethod(messages_wire.models_body)
+    stored_name = None
 
 
 class _Gemini:
@@ -105,6 +109,7 @@ class _Gemini:
     error_status = staticmethod(gemini_errors.error_status)
     keepalive = staticmethod(gemini_wire.keepalive)
     models_body = staticmethod(gemini_wire.models_body)
+    stored_name = None
 
 
 #: Chat has no call that counts tokens.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hoptrio.contract import Reason
     from hoptrio.errors import HoptrioError
@@ -134,6 +134,11 @@ class Rules(Interface):
 
     def keepalive(self, framing: Framing, headers: Mapping[str, str]) -> bytes:
         """Bytes that keep an idle stream alive; b"" = none for this client."""
+
+    @property
+    def stored_name(self) -> Callable[[bytes], str] | None:
+        """Reads the name by which a client may ask for an answer again from the first bytes that it was told; None = in
+        this protocol it cannot."""
 
     def models_body(self, models: list[dict[str, Any]], one: bool) -> bytes:
         """The models list, or one model, in this protocol's shape."""

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hoptrio.config import Config
+    from hoptrio.service.sockets import Listening
 
-__all__ = ["DEMO_KEY", "curl_lines", "demo"]
+__all__ = ["DEMO_KEY", "DEMO_TOKEN", "curl_lines", "demo"]
 
 DEMO_KEY = "sk-hoptrio-demo"
+DEMO_TOKEN = "demo"
 DEMO_ACCOUNT = "demo"
 DEMO_BALANCE = "100"
 
@@ -46,9 +48,9 @@ WHOLE_MODELS = {
 
 
 async def demo(
-    directory: Path, listen: str, control: str, *, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED
+    directory: Path, listen: str, control: str, *, task_status: trio.TaskStatus[Listening] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run until SIGTERM or SIGINT; reports the gateway's URLs once it is ready."""
+    """Run until SIGTERM or SIGINT; reports where it listens once it is ready."""
     async with trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         port = listeners[0].socket.getsockname()[1]
@@ -56,12 +58,12 @@ async def demo(
         config = _config(directory, listen, control, f"http://127.0.0.1:{port}")
         await _fill_ledger(config)
         await _certify(config)
-        urls = await nursery.start(partial(_serve_then_stop, nursery.cancel_scope, config))
-        task_status.started(urls)
+        listening = await nursery.start(partial(_serve_then_stop, nursery.cancel_scope, config))
+        task_status.started(listening)
 
 
 async def _serve_then_stop(
-    scope: trio.CancelScope, config: Config, *, task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED
+    scope: trio.CancelScope, config: Config, *, task_status: trio.TaskStatus[Listening] = trio.TASK_STATUS_IGNORED
 ) -> None:
     await serve(config, task_status=task_status)
     scope.cancel()
@@ -85,7 +87,7 @@ def _config(directory: Path, listen: str, control: str, provider: str) -> Config
     }
     raw: dict[str, Any] = {
         "server": {"listen": listen},
-        "control": {"listen": control, "token": "demo"},
+        "control": {"listen": control, "token": DEMO_TOKEN},
         "ledger": {"url": f"sqlite:///{directory / 'hoptrio.db'}"},
         "models": models | WHOLE_MODELS,
         "channels": {"simulated": channel},

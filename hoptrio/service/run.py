@@ -2,6 +2,7 @@
 
     ledger            dies last: whatever happens above it is still settled
       upstream        the pool
+      spools          what clients may come back to
         services      lease and sweep of orphaned holds, retention, probes
           connections every client connection and the streams on it
             accept    dies first: no new connections
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -26,6 +27,8 @@ from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
 from hoptrio.contract import PRESETS, Reason
+from hoptrio.control.figures import Figures
+from hoptrio.control.office import Office
 from hoptrio.downstream.listener import Listener
 from hoptrio.errors import LedgerUnavailable
 from hoptrio.exchange.gateway import Gateway
@@ -34,11 +37,19 @@ from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.owner import this_process
 from hoptrio.ledger.retention import keep
 from hoptrio.metering import tokens
+from hoptrio.service.certifying import certify_now
+from hoptrio.service.control import control_plane
 from hoptrio.service.descriptors import fit_streams
+from hoptrio.service.figures import Teller
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
-from hoptrio.service.sockets import url_of
+from hoptrio.service.observe import log_stream
+from hoptrio.service.otel import open_telemetry
+from hoptrio.service.sockets import Listening, url_of
 from hoptrio.service.tls import server_context
+from hoptrio.spool.spool import Caps
+from hoptrio.spool.spools import open_spools
+from hoptrio.telemetry.board import FiguresBoard
 from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
@@ -48,6 +59,8 @@ if TYPE_CHECKING:
 
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
+    from hoptrio.ledger.ledger import Ledger
+    from hoptrio.spool.spools import Spools
 
 __all__ = ["serve"]
 
@@ -63,18 +76,20 @@ async def serve(
     reload: Callable[[], Config] | None = None,
     breakers: Breakers | None = None,
     sockets: Sequence[socket.socket] = (),
+    control_sockets: Sequence[socket.socket] = (),
+    figures: FiguresBoard | None = None,
     patient: bool = False,
-    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[Listening] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run a gateway until SIGTERM or SIGINT; SIGHUP calls `reload`. Reports the URLs it listens on when it is ready.
 
-    `breakers` is the health of channels, if other processes share it. With `sockets`, which listen already, it is a
-    worker of a supervisor: `RETIRE` and `HURRY` are for those.
+    `breakers` is the health of channels, `figures` what processes tell of themselves, if others share them. With
+    `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those; then
+    `control_sockets` are the control plane's.
     A `patient` one starts while its ledger is away.
     """
     steady_heap()
     _load_tokenizer(config)
-    max_streams = fit_streams(config.server.max_streams)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))
         async with (
@@ -86,38 +101,35 @@ async def serve(
                 patient=patient,
             ) as ledger,
             Upstream() as upstream,
+            _open_spools(config, ledger) as spools,
+            open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
             services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
-            gateway = Gateway(
-                ledger=ledger,
-                upstream=upstream,
-                catalogue=config.catalogue,
-                contracts=config.contracts,
-                contract=config.server.contract,
-                max_streams=max_streams,
-                cors_origins=config.server.cors_origins,
-                currency=config.ledger.currency,
-                released_output_limit=config.server.released_output_limit,
-                breakers=breakers,
-                websocket=config.server.websocket,
-            )
+            gateway = _gateway(config, ledger, upstream, breakers, spools)
+            if spools is not None:
+                services.start_soon(spools.run)
+            gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
+            board = figures or FiguresBoard()
+            services.start_soon(Teller(gateway, board).run)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
                 await gateway.certificates.refresh()
+                await gateway.pauses.refresh()
             services.start_soon(prober.run)
-            async with trio.open_nursery() as connections:
+            office = _office(config, gateway, board, certifier)
+            async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)
                 drained = trio.Event()
                 tls = server_context(config.server.tls_certificate, config.server.tls_key)
                 connections.start_soon(_serve_data, listener, listeners, tls, drained)
-                urls = [url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners]
-                services.start_soon(_announce, prober, task_status, urls)
-                listening.start_soon(orders.run, _Reload(gateway, prober, services, reload).start)
+                urls = tuple(url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners)
+                services.start_soon(_announce, prober, office, task_status, Listening(urls, control_urls))
+                listening.start_soon(orders.run, _Reload(gateway, office, prober, services, reload).start)
                 await orders.stop()
                 prober.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
@@ -125,6 +137,53 @@ async def serve(
             services.cancel_scope.cancel()
             # Last: a signal that nobody takes by then would be delivered again, and kill a process that is done.
             listening.cancel_scope.cancel()
+
+
+def _gateway(
+    config: Config, ledger: Ledger, upstream: Upstream, breakers: Breakers | None, spools: Spools | None
+) -> Gateway:
+    return Gateway(
+        ledger=ledger,
+        upstream=upstream,
+        catalogue=config.catalogue,
+        contracts=config.contracts,
+        contract=config.server.contract,
+        max_streams=fit_streams(config.server.max_streams),
+        cors_origins=config.server.cors_origins,
+        currency=config.ledger.currency,
+        released_output_limit=config.server.released_output_limit,
+        breakers=breakers,
+        websocket=config.server.websocket,
+        spools=spools,
+    )
+
+
+@asynccontextmanager
+async def _open_spools(config: Config, ledger: Ledger) -> AsyncIterator[Spools | None]:
+    server = config.server
+    if not server.keeps_streams:
+        yield None
+        return
+    async with open_spools(
+        server.spool_dir,
+        Caps(kept_s=server.reattach_minutes * 60, stream_bytes_max=server.reattach_bytes_max),
+        bytes_max=server.spool_bytes_max,
+        sharers=server.workers,
+        now_ms=ledger.now_ms,
+    ) as spools:
+        yield spools
+
+
+def _office(config: Config, gateway: Gateway, board: FiguresBoard, certifier: Certifier) -> Office:
+    return Office(
+        ledger=gateway.ledger,
+        config=config,
+        breakers=gateway.router.breakers,
+        certificates=gateway.certificates,
+        pauses=gateway.pauses,
+        figures=Figures(board),
+        certify=lambda channel, model: certify_now(gateway.catalogue, gateway.ledger, certifier, channel, model),
+    )
 
 
 def _load_tokenizer(config: Config) -> None:
@@ -192,8 +251,9 @@ async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio
     return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
 
 
-async def _announce(prober: Prober, task_status: trio.TaskStatus[list[str]], urls: list[str]) -> None:
+async def _announce(prober: Prober, office: Office, task_status: trio.TaskStatus[Listening], urls: Listening) -> None:
     """Say that the gateway listens, once it has channels to send streams to, or knows that it has none."""
+    office.data_urls = urls.data
     try:
         await prober.round_over()
     finally:
@@ -204,9 +264,15 @@ class _Reload:
     """Takes over what may change while running. A config with mistakes, or that cannot be read, changes nothing."""
 
     def __init__(
-        self, gateway: Gateway, prober: Prober, nursery: trio.Nursery, read: Callable[[], Config] | None
+        self,
+        gateway: Gateway,
+        office: Office,
+        prober: Prober,
+        nursery: trio.Nursery,
+        read: Callable[[], Config] | None,
     ) -> None:
         self._gateway = gateway
+        self._office = office
         self._prober = prober
         self._nursery = nursery
         self._read = read
@@ -229,12 +295,16 @@ class _Reload:
         with scope:
             await self._prober.prepare(config.catalogue)
             gateway = self._gateway
+            self._office.config = config
             gateway.catalogue = config.catalogue
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract
             gateway.cors_origins = config.server.cors_origins
             gateway.websocket = config.server.websocket
             gateway.released.limit = config.server.released_output_limit
+            if gateway.spools is not None:
+                gateway.spools.own.caps.kept_s = config.server.reattach_minutes * 60
+                gateway.spools.own.caps.stream_bytes_max = config.server.reattach_bytes_max
             gateway.max_streams = fit_streams(config.server.max_streams)
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.

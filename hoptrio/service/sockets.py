@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio.limits import LISTEN_BACKLOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["inherit", "listen", "url_of"]
+__all__ = ["Listening", "inherit", "listen", "url_of"]
+
+
+class Listening(NamedTuple):
+    """The URLs of a process that is ready: of the data plane, and of the control plane if it is served."""
+
+    data: tuple[str, ...]
+    control: tuple[str, ...] = ()
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

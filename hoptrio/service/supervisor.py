@@ -24,6 +24,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 import structlog
@@ -80,7 +81,7 @@ class Supervisor:
         *,
         reload: Callable[[], Settings],
         on_ready: Callable[[], None],
-        inherited: Mapping[str, int] | None = None,
+        inherited: Mapping[str, Sequence[int]] | None = None,
         kill_after_s: float = limits.WORKER_KILL_S,
     ) -> None:
         """`command` starts a worker; the numbers of its descriptors are appended (see `_start`), those of `inherited`
@@ -212,7 +213,7 @@ class Supervisor:
                 "--config-fd": str(config.fileno()),
                 "--ready-fd": str(write),
                 "--life-fd": str(lifeline),
-                **{option: str(number) for option, number in self._inherited.items()},
+                **{option: ",".join(map(str, numbers)) for option, numbers in self._inherited.items()},
             }
             process = subprocess.Popen(
                 # One that takes another's place serves while the ledger is away: it has the port, and answers 503.
@@ -221,7 +222,7 @@ class Supervisor:
                     *(word for option in numbers.items() for word in option),
                     *(["--patient"] if self._announced else []),
                 ],
-                pass_fds=[*sockets, config.fileno(), write, lifeline, *self._inherited.values()],
+                pass_fds=[*sockets, config.fileno(), write, lifeline, *chain(*self._inherited.values())],
             )
         log.info("worker started", pid=process.pid)
         return _Worker(process, self._settings, os.fdopen(ready, "rb", buffering=0), now + limits.WORKER_READY_S)

@@ -2,8 +2,8 @@
 
 A cancel scope around every read would cost 11 us an event. So nobody tells the clock anything: the pump moves
 `progress_at`, the writer its own times, and the clock looks again when the earliest of them could be due. One task
-looks for all streams of a process, by the order in which they are due: a task for each would cost a stream 50 us and
-3 KiB. It is a system task, made when it is first asked for, since it belongs to the event loop and to no stream.
+looks for all streams of a process, by the order in which they are due: a task for each would cost a stream 50 us, and
+its memory. It is a system task, made when it is first asked for, since it belongs to the event loop and to no stream.
 
 The deadline is not here: it is the cancel scope around the upstream side.
 """

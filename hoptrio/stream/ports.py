@@ -6,6 +6,7 @@ client's protocol. A stream knows nothing else of the world.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 from typing import Protocol as Interface
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hoptrio.errors import HoptrioError
+    from hoptrio.spool.chunk import End
     from hoptrio.stream.blame import Blame
     from hoptrio.stream.outcome import Outcome
     from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer, Unreached
 
-__all__ = ["Desk", "Face", "Rendered", "Source", "Writer"]
+__all__ = ["Desk", "Elsewhere", "Face", "Record", "Rendered", "Source", "Writer"]
 
 
 class Writer(Interface):
@@ -56,6 +58,9 @@ class Writer(Interface):
 
     def leave(self) -> None:
         """From now on the client has left: drop the backlog, close its connection."""
+
+    async def flush(self) -> None:
+        """Wait until nothing waits, or the client is gone: for whoever has more to write than a backlog may hold."""
 
     async def end(self, until: float = inf) -> None:
         """Deliver the backlog, then end the body cleanly. Returns early if the client is `gone`, which it is when it
@@ -94,10 +99,30 @@ class Source(Interface):
         """Choose a channel for a further attempt; False = none can be asked now."""
 
 
+class Record(Interface):
+    """What the client is told, kept for it to come back to, whether or not it is there to be told."""
+
+    @property
+    def begun(self) -> bool:
+        """Something was told."""
+
+    def take(self, data: bytes) -> None:
+        """Whole events, as they are told."""
+
+    def finish(self, end: End) -> None:
+        """How it ends."""
+
+
+class Elsewhere(Enum):
+    """Nothing was held, since another request stands for this one: whoever called the stream answers."""
+
+    JOINED = auto()
+
+
 class Desk(Interface):
     """The money of one request."""
 
-    async def place(self) -> HoptrioError | None:
+    async def place(self) -> HoptrioError | Elsewhere | None:
         """Freeze the hold, durably; the refusal if that cannot be."""
 
     async def settle(self, outcome: Outcome) -> bool:

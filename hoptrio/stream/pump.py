@@ -52,6 +52,10 @@ class Pump(Interface):
         """Some of the model's answer was read."""
 
     @property
+    def events(self) -> int:
+        """How many were handed on, the terminal not among them; none of a whole body."""
+
+    @property
     def provider_ids(self) -> tuple[str, ...]:
         """Ids in the answer that a later request may refer to."""
 
@@ -86,6 +90,7 @@ class EventPump:
         self._candidate = False
         self._partial = 0
         self._any = False
+        self.events = 0
 
     @property
     def counts(self) -> Counts | None:
@@ -160,6 +165,7 @@ class EventPump:
                 self._hold_back(kind, wire, out)
                 if self._reader.patience_s == 0:
                     break
+        self.events += len(out)
         if progressed:
             self._progressed()
         if data := out[0] if len(out) == 1 else b"".join(out):
@@ -220,6 +226,7 @@ class BodyPump:
         self._note = note
         self.counts: Counts | None = None
         self.reported: Counts | None = None
+        self.events = 0
         self.answered = False
         self.provider_ids: tuple[str, ...] = ()
 

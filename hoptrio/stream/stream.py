@@ -1,4 +1,4 @@
-"""One stream: hold, dispatch, relay, settle, tell. The task group and the order of its ends.
+"""One stream: hold, dispatch, relay, settle, tell. What belongs to it, and the order of its ends.
 
     this task    hold -> [ scope: { open -> pump } ], perhaps again -> settle -> tell -> deliver
     writer       watches the client, empties its backlog                           (downstream's, started here)
@@ -22,12 +22,14 @@ import trio
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.protocols.events import Framing
+from hoptrio.spool.chunk import End
 from hoptrio.stream.blame import blame
 from hoptrio.stream.clock import Clock
 from hoptrio.stream.ending import ending, error_for
 from hoptrio.stream.kept import Kept
 from hoptrio.stream.opening import begin, unreached
 from hoptrio.stream.outcome import Ended, Outcome
+from hoptrio.stream.ports import Elsewhere
 from hoptrio.stream.produced import Produced
 from hoptrio.stream.pump import BodyPump, EventPump
 from hoptrio.upstream.answer import Unreached
@@ -40,8 +42,9 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Reader, Rules
     from hoptrio.stream.blame import Blame
-    from hoptrio.stream.ports import Desk, Face, Source, Writer
+    from hoptrio.stream.ports import Desk, Face, Record, Source, Writer
     from hoptrio.stream.pump import Pump
+    from hoptrio.telemetry.tally import Meter
     from hoptrio.upstream.answer import Answer
 
 __all__ = ["Stream"]
@@ -55,6 +58,42 @@ SETTLE_MARGIN_S = 1.0
 class Stream:
     """One request in flight; run once. `contract`, `stall_s` (None: off) and `call` are fixed before the hold."""
 
+    #: A dictionary of more than thirty attributes takes 1.6 KiB, and every silent stream has one (CPython 3.11).
+    __slots__ = (
+        "_alive",
+        "_answer",
+        "_answered",
+        "_attempt_reason",
+        "_call",
+        "_channel",
+        "_client_gone_noted",
+        "_clock",
+        "_contract",
+        "_created_at",
+        "_cut_short",
+        "_deadline",
+        "_desk",
+        "_dispatched_at",
+        "_dispatches",
+        "_face",
+        "_kept",
+        "_left_early",
+        "_meter",
+        "_now",
+        "_produced",
+        "_pump",
+        "_reader",
+        "_reading",
+        "_record",
+        "_scope",
+        "_source",
+        "_stop_reason",
+        "_tried",
+        "_writer",
+        "settled",
+        "timeline",
+    )
+
     def __init__(
         self,
         *,
@@ -67,13 +106,18 @@ class Stream:
         source: Source,
         desk: Desk,
         face: Face,
+        meter: Meter,
+        record: Record | None = None,
     ) -> None:
+        """With a `record`, what the client is told is kept, too."""
         self._call = call
+        self._meter = meter
         self._contract = contract
         self._writer = writer
         self._source = source
         self._desk = desk
         self._face = face
+        self._record = record
         self._alive = rules.keepalive(call.framing, client_headers) if call.stream else b""
         self._clock = Clock(
             writer,
@@ -90,7 +134,9 @@ class Stream:
         #: Attempts begun, and those of which a byte left for the provider.
         self._tried = 0
         self._dispatches = 0
-        self._created_at = trio.current_time()
+        #: `trio.current_time` without two of its three frames: every event asks.
+        self._now = trio.lowlevel.current_clock().current_time
+        self._created_at = self._now()
         self._client_gone_noted = False
         self._left_early = False
         #: The channel of the attempt that is settled in the end.
@@ -119,7 +165,20 @@ class Stream:
 
     def note(self, event: str) -> None:
         """Put an event on the timeline."""
-        self.timeline.append((trio.current_time() - self._created_at, event))
+        at_s = trio.current_time() - self._created_at
+        self.timeline.append((at_s, event))
+        if event == "first_event":
+            self._meter.first_event(at_s)
+
+    @property
+    def channel(self) -> str:
+        """The channel of the attempt that runs, or was the last."""
+        return self._channel
+
+    @property
+    def client_left(self) -> bool:
+        """Nobody reads what the provider sends."""
+        return self._writer.gone
 
     # -- the way through ------------------------------------------------------------------------------------------
 
@@ -127,7 +186,8 @@ class Stream:
         refusal = await self._desk.place()
         if refusal is not None:
             self.settled = True
-            await self._writer.respond(*self._face.refusal(refusal))
+            if not isinstance(refusal, Elsewhere):
+                await self._writer.respond(*self._face.refusal(refusal))
             return
         self.note("held")
         # Not before: a keep-alive would commit the status, and a refused hold has one of its own.
@@ -141,8 +201,10 @@ class Stream:
                 settled = await self._desk.settle(self._outcome(ended))
             self.settled = True
             self._release_answer(ended)
+            # Not behind the telling, which waits for the client and may be cut off.
+            end = self._last_words(ended, settled=settled)
         self._clock.delivering = True
-        await self._tell(ended, settled=settled)
+        await self._tell(end)
 
     async def _provider_side(self) -> Ended:
         """Attempts under the scope; a bug in there ends this stream and no other."""
@@ -170,6 +232,7 @@ class Stream:
             if further.reason is Reason.NOT_DISPATCHED:
                 self._source.over(self._blame(further))
                 self._channel = before
+                self._meter.asked(before)
                 return ended._replace(tail=b"")
             ended = further
         return ended
@@ -178,6 +241,7 @@ class Stream:
         """What one attempt has of its own; nothing is left of the one before."""
         self._tried += 1
         self._channel = self._source.channel
+        self._meter.asked(self._channel)
         self._reading = self._source.reading
         self._answer: Answer | None = None
         self._scope = trio.CancelScope(deadline=self._deadline)
@@ -227,7 +291,7 @@ class Stream:
             return unreached(answer)
         self._answer = answer
         self.note("headers")
-        self._progressed()
+        self._clock.progress_at = trio.current_time()
         first = await begin(answer, self._reading, stream=self._call.stream)
         return first if isinstance(first, Ended) else await self._pump.run(answer, first)
 
@@ -263,6 +327,8 @@ class Stream:
         return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
 
     def _emit(self, data: bytes) -> None:
+        if self._record is not None:
+            self._record.take(data)
         if self._writer.gone:
             self._note_client_gone()
             return
@@ -270,8 +336,13 @@ class Stream:
         self._writer.write(data)
 
     def _progressed(self) -> None:
-        self._clock.progress_at = trio.current_time()
-        if not self._answered and self._pump.answered:
+        now, before = self._now(), self._clock.progress_at
+        self._clock.progress_at = now
+        self._meter.moved(now, self._pump.events)
+        if self._answered:
+            if before is not None and now - before >= limits.GAP_SHOWN_S:
+                self._note_if_room(f"gap {round((now - before) * 1000)}")
+        elif self._pump.answered:
             self._answered = True
             self._source.answered()
 
@@ -281,10 +352,18 @@ class Stream:
             self._scope.cancel()
 
     def _keepalive(self) -> None:
+        self._meter.kept_alive()
         self._write_head()
         self._writer.write(self._alive)
+        self._note_if_room("keepalive")
+
+    def _note_if_room(self, event: str) -> None:
+        """What may happen any number of times must leave room for what happens once."""
+        if len(self.timeline) < limits.TIMELINE_EVENTS_MAX:
+            self.note(event)
 
     def _stalled(self) -> None:
+        self._meter.stalled()
         self._end_attempt(Reason.STALLED if self._answer is not None else Reason.HEADER_TIMEOUT)
 
     def _write_head(self) -> None:
@@ -296,6 +375,7 @@ class Stream:
     def _note_client_gone(self) -> None:
         if not self._client_gone_noted:
             self._client_gone_noted = True
+            self._meter.left()
             early = self._left_early or not self._writer.head_written
             self.note("client_gone_before_first_byte" if early else "client_gone")
 
@@ -306,6 +386,7 @@ class Stream:
             self._note_client_gone()
         self.note("ended")
         pump = self._pump
+        self._meter.relayed(pump.events)
         return Outcome(
             reason=ended.reason,
             counts=pump.counts,
@@ -327,46 +408,63 @@ class Stream:
         else:
             self._answer.abort()
 
-    async def _tell(self, ended: Ended, *, settled: bool) -> None:
-        """Write what is left to write and deliver it, within the delivery's own deadline."""
-        if self._writer.gone:
-            return
-        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
-        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+    def _last_words(self, ended: Ended, *, settled: bool) -> End:
+        """Write what is left to write of a stream; how the client is to be told the end."""
         if self._call.framing is Framing.JSON:
-            await self._tell_whole(ended, until, settled=settled)
+            end = self._whole(ended, settled=settled)
         else:
-            await self._tell_stream(ended, until, settled=settled)
+            end = self._stream_end(ended, settled=settled)
+        if self._record is not None:
+            self._record.finish(end)
+        return end
 
-    async def _tell_whole(self, ended: Ended, until: float, *, settled: bool) -> None:
+    def _whole(self, ended: Ended, *, settled: bool) -> End:
         charged_without = ended.reason is Reason.NO_EVIDENCE and self._contract.interrupted == "charge"
         if settled and self._answer is not None and (ended.reason is None or charged_without):
-            await self._writer.respond(200, self._face.body_headers(self._answer), ended.tail, until)
-        else:
-            await self._writer.respond(*self._face.refusal(self._error(ended, settled=settled)), until)
+            return End(True, 200, tuple(self._face.body_headers(self._answer)), ended.tail)
+        return self._refused(ended, settled=settled)
 
-    async def _tell_stream(self, ended: Ended, until: float, *, settled: bool) -> None:
-        writer = self._writer
+    def _stream_end(self, ended: Ended, *, settled: bool) -> End:
         step = ending(
             self._contract,
             ended.reason,
             settled=settled,
-            head_written=writer.head_written,
+            head_written=self._writer.head_written or (self._record is not None and self._record.begun),
             framing=self._call.framing,
             tail=bool(ended.tail),
         )
-        error = self._error(ended, settled=settled)
         if step.status:
-            await writer.respond(*self._face.refusal(error), until)
-            return
-        self._write_head()
+            return self._refused(ended, settled=settled)
         if self._kept is not None and (step.tail or step.event):
             self._kept.release()
         if step.tail and ended.tail:
-            writer.write(ended.tail)
+            self._emit(ended.tail)
         if step.event and self._reader is not None:
-            writer.write(self._reader.failure(ended.reason or Reason.INTERNAL, error))
-        await (writer.end(until) if step.clean else writer.abort(until))
+            error = self._error(ended, settled=settled)
+            self._emit(self._reader.failure(ended.reason or Reason.INTERNAL, error))
+        return End(step.clean)
+
+    def _refused(self, ended: Ended, *, settled: bool) -> End:
+        """A status; and what stands for it where somebody has the head of a stream."""
+        error = self._error(ended, settled=settled)
+        status, headers, body = self._face.refusal(error)
+        event = b""
+        if self._record is not None and self._reader is not None and self._contract.failure != "truncate":
+            event = self._reader.failure(ended.reason or Reason.INTERNAL, error)
+        return End(False, status, tuple(headers), body, event)
+
+    async def _tell(self, end: End) -> None:
+        """Deliver it, within the delivery's own deadline."""
+        writer = self._writer
+        if writer.gone:
+            return
+        began_at = trio.current_time() if self._dispatched_at is None else self._dispatched_at
+        until = began_at + self._contract.deadline_seconds + limits.DELIVERY_GRACE_S
+        if end.status:
+            await writer.respond(end.status, end.headers, end.body, until)
+        else:
+            self._write_head()
+            await (writer.end(until) if end.clean else writer.abort(until))
 
     def _error(self, ended: Ended, *, settled: bool) -> HoptrioError:
         return ended.error if settled and ended.error is not None else error_for(ended.reason if settled else None)

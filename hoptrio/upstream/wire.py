@@ -44,7 +44,20 @@ class Wire:
 
     async def send(self, data: bytes) -> None:
         """Write all of it. Raises trio.BrokenResourceError or trio.ClosedResourceError."""
-        await self._stream.send_all(data)
+        sent = self._write(data) if self._plain else 0
+        if sent < len(data):
+            await self._stream.send_all(data[sent:])
+
+    def _write(self, data: bytes) -> int:
+        """What the socket takes at once, which is nearly always all of a request; the rest is trio's to wait for."""
+        if self._fd < 0:
+            raise trio.ClosedResourceError
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     async def receive(self) -> bytes:
         """The next bytes, at most `limits.READ_BYTES_MAX`; b"" at the end. Cancelling it loses no byte.

@@ -32,9 +32,9 @@ def channel(name, **changes):
     return Channel(**{**plain, **changes})
 
 
-def router(certified=None):
+def router(certified=None, paused=()):
     breakers = Breakers(now=CLOCK)
-    return Router(Load(), breakers, certified or (lambda channel, model, protocol: True))
+    return Router(Load(), breakers, certified or (lambda channel, model, protocol: True), paused.__contains__)
 
 
 def catalogue(*channels):
@@ -218,3 +218,19 @@ def test_a_caller_is_told_the_most_hopeful_reason_and_when_a_retry_may_mend_it(w
     assert "secret-name" not in error.message
     assert (error.status, error.code) == (503, "model_unavailable")
     assert (error.retryable, error.retry_after_s) == (retry_after_s is not None, retry_after_s)
+
+
+def test_a_paused_channel_is_not_asked_not_even_as_a_last_resort():
+    found = only_reason(router(paused={"a"}).route(catalogue(channel("a")), WANT))
+    assert found == Excluded("a", Why.PAUSED, "is paused by an operator", 60)
+
+
+def test_a_paused_channel_gets_no_further_attempt():
+    one, two = ((channel(name), Protocol.CHAT) for name in "ab")
+    assert router(paused={"a"}).again([one, two], ["b"], "m") == [two]
+
+
+def test_a_caller_is_told_to_come_back_when_channels_are_paused():
+    refused = refusal(router(paused={"a"}).route(catalogue(channel("a")), WANT), "m")
+    assert (refused.retryable, refused.retry_after_s) == (True, 60)
+    assert refused.message == "The channels of the model 'm' are out of service for a while."

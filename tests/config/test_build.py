@@ -332,6 +332,17 @@ def test_one_mistake_never_hides_another() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["*", "api.example.com", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a;b", "https://a b"],
+)
+def test_where_browsers_reach_the_gateway_is_an_origin(url: str) -> None:
+    assert list(mistakes({"control": {"token": "t", "gateway_url": url}})) == ["control.gateway_url"]
+    for right in ("", "https://api.example.com", "http://[::1]:8080/"):
+        made = build({"control": {"token": "t", "gateway_url": right}}, environ={})
+        assert made.control.gateway_url == right.rstrip("/")
+
+
 # -- warnings --------------------------------------------------------------------------------------------------------
 
 
@@ -486,6 +497,31 @@ def test_a_ledger_on_postgresql_has_its_journal_beside_the_config(tmp_path: Path
     assert journal(url="postgresql://user@host/db", journal="/var/lib/j") == "/var/lib/j"
     assert journal(journal="j") == str(tmp_path / "j")
     assert not list(tmp_path.iterdir()), "it is made by the gateway"
+
+
+def test_the_spool_is_beside_the_config_and_one_that_cannot_be_made_is_no_reason_not_to_start(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert build(RAW, environ={}, directory=tmp_path).server.spool_dir == str(tmp_path / "hoptrio-spool")
+    config = build({**RAW, "server": {"spool_dir": "file/below"}}, environ={}, directory=tmp_path)
+    assert [problem.key for problem in config.warnings if "spool" in problem.key] == ["server.spool_dir"]
+    off = build({**RAW, "server": {"spool_dir": "file/below", "reattach_minutes": 0}}, environ={}, directory=tmp_path)
+    assert not [problem for problem in off.warnings if "spool" in problem.key]
+
+
+def test_the_spool_has_room_for_a_stream_of_each_worker(tmp_path: Path) -> None:
+    server = {"workers": 4, "reattach_bytes_max": 1000, "spool_bytes_max": 4000}
+    build({**RAW, "server": server}, environ={}, directory=tmp_path)
+    with pytest.raises(ConfigError, match="spool_bytes_max"):
+        build({**RAW, "server": {**server, "spool_bytes_max": 3999}}, environ={}, directory=tmp_path)
+
+
+def test_streams_are_kept_unless_one_of_three_is_zero(tmp_path: Path) -> None:
+    def keeps(**server: int) -> bool:
+        return build({**RAW, "server": server}, environ={}, directory=tmp_path).server.keeps_streams
+
+    assert keeps()
+    for name in ("reattach_minutes", "reattach_bytes_max", "spool_bytes_max"):
+        assert not keeps(**{name: 0})
 
 
 def test_a_journal_that_cannot_be_a_directory_is_told(tmp_path: Path) -> None:

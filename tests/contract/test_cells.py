@@ -116,6 +116,45 @@ async def test_case_07_head_and_first_keepalive_come_before_a_late_provider(samp
     assert response.data == payloads(*sample.events)
 
 
+# -- reattach ----------------------------------------------------------------------------------------------------------
+
+
+@each_contract
+async def test_reattach_a_broken_client_may_come_back_to_its_stream(contract, autojump_clock, tmp_path):
+    script = sse(CHAT.events[0], Pause(1), *CHAT.events[1:])
+    async with gateway(script, contract=contract, spool=tmp_path) as world:
+        client = await world.start("chat")
+        await client.read(events=1)
+        await client.leave()
+        request_id = (await world.only_record()).id
+        response = await world.get(f"/v1/requests/{request_id}/events?after=1")
+        if PRESETS[contract].reattach:
+            assert (response.status, response.clean) == (200, True)
+            assert response.data == payloads(*CHAT.events[1:])
+        else:
+            assert response.status == 404
+        await world.settled()
+        assert (await world.only_record()).charge_nanos == CHAT.charge_nanos
+
+
+@each_contract
+async def test_reattach_a_retry_with_an_idempotency_key_is_one_request(contract, autojump_clock, tmp_path):
+    async with gateway(sse(*CHAT.events), contract=contract, spool=tmp_path) as world:
+        first, second = [await world.call("chat", headers={"idempotency-key": "k"}) for _ in range(2)]
+        joined = PRESETS[contract].reattach
+        assert first.data == second.data == payloads(*CHAT.events)
+        assert (first.headers["x-request-id"] == second.headers["x-request-id"]) is joined
+        assert len(world.provider.seen) == (1 if joined else 2)
+
+
+@each_contract
+async def test_reattach_a_response_may_be_asked_for_again(contract, autojump_clock, tmp_path):
+    async with gateway(sse(*RESPONSES.events), contract=contract, spool=tmp_path) as world:
+        await world.call("responses")
+        response = await world.get("/v1/responses/resp_1")
+        assert (response.status == 200) is PRESETS[contract].reattach
+
+
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 

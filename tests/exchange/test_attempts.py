@@ -260,7 +260,7 @@ async def test_a_client_that_leaves_while_the_next_channel_is_reached_is_not_sen
         assert world.gateway.load.running("b") == 0
         breakers = world.gateway.router.breakers
         # Never asked, b is not held to account for what a did.
-        assert [breakers._board.get(name, "m") is None for name in "ab"] == [False, True]
+        assert [breakers.board.get(name, "m") is None for name in "ab"] == [False, True]
     assert asked(world) == {"a": 1, "b": 0}
     # What the hold is resolved by is the attempt that was made.
     assert (record.state, record.reason, record.attempts) == ("released", "provider_error", 1)
@@ -277,7 +277,7 @@ async def test_the_deadline_counts_from_the_first_dispatch(autojump_clock):
     }
     async with gateway(config=config, contract="short", hosts=hosts) as world:
         record = await world.record(await world.call("chat"))
-        assert world.gateway.router.breakers._board.get("b", "m") is None
+        assert world.gateway.router.breakers.board.get("b", "m") is None
     # 120 s of silence on a, then b until 200 s after the first dispatch.
     assert (record.reason, record.attempts) == ("deadline", 2)
     assert 199 < trio.current_time() - start < 202

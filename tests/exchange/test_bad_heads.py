@@ -108,7 +108,7 @@ async def test_what_is_read_takes_get_and_head(path, autojump_clock):
 
 UNKNOWN = {
     "chat": ["/", "/v1", "/v1/chat", "/v1/chat/completions/", "//v1/chat/completions", "/%00", "/é"],
-    "responses": ["/v1/responses/", "/v1/responses/resp_1", "/v1/responses/resp_1/cancelled"],
+    "responses": ["/v1/responses/", "/v1/responses/resp_1/nothing", "/v1/responses/resp_1/cancelled"],
     "messages": ["/v1/messages/", "/v1/messages/batch", "/v1/messages/msg_1"],
     "gemini": [
         "/v1beta/filings",

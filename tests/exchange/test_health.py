@@ -129,7 +129,7 @@ async def test_silence_in_what_another_attempt_left_of_the_time_does_not_count(a
     config["contracts"] = {"mine": {"preset": "hopbase", "deadline_seconds": 130}}
     async with gateway(config=config, contract="mine", hosts={"a": [[Hang()]], "b": [[Hang()]]}) as world:
         record = await world.record(await world.call("chat"))
-        board = world.gateway.router.breakers._board
+        board = world.gateway.router.breakers.board
         assert [board.get(name, "m") is None for name in "ab"] == [False, True]
     assert (record.reason, record.attempts) == ("header_timeout", 2)
 

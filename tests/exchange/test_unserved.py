@@ -81,7 +81,15 @@ async def test_where_vendors_share_a_path_the_callers_headers_tell_the_shape(pat
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/responses/resp_1", "/v1/filings", "/v1/messages/x", "/v1beta/x", "/v2/files", "/files", "/v1/complete2"],
+    [
+        "/v1/responses/resp_1/nothing",
+        "/v1/filings",
+        "/v1/messages/x",
+        "/v1beta/x",
+        "/v2/files",
+        "/files",
+        "/v1/complete2",
+    ],
 )
 async def test_an_unknown_path_is_not_called_an_endpoint(path, autojump_clock):
     async with gateway() as world:

@@ -11,6 +11,7 @@ from hoptrio.errors import Conflict, InsufficientBalance, NotFound
 from hoptrio.ledger.model import EntryKind, HoldRefusal, HoldRefused, HoldState, Placed, RequestFilter, Resolved, Terms
 from hoptrio.ledger.operations import Release
 from hoptrio.protocols.events import Protocol
+from tests.ledger.conftest import START_MS
 
 
 async def amounts(ledger, name="acme"):
@@ -477,6 +478,67 @@ async def test_requests_are_listed_newest_first_by_what_is_asked_for(ledger, key
 
 
 # -- accounts and keys ---------------------------------------------------------------------------------------------
+
+
+async def test_requests_are_found_by_the_channel_and_the_reason_of_their_end(ledger, key, make):
+    for reason, channel in (("truncated", "one"), ("stalled", "one"), ("stalled", "two")):
+        hold = make.hold(key, 10)
+        await ledger.place(hold)
+        released = make.release(hold, reason)
+        await ledger.settle(replace(released, request=replace(released.request, channel=channel)))
+
+    async def found(**where):
+        return [record.id for record in await ledger.requests(RequestFilter(**where))]
+
+    assert await found(channel="one") == ["req_0002", "req_0001"]
+    assert await found(reason="stalled") == ["req_0003", "req_0002"]
+    assert await found(reason="stalled", channel="two", protocol="chat") == ["req_0003"]
+    assert await found(protocol="messages") == []
+
+
+async def test_a_page_of_requests_begins_behind_the_last_one(ledger, key, make):
+    """Requests of one millisecond are told apart by their ids."""
+    for number in (1, 2, 2, 2, 3):
+        hold = make.hold(key, 10)
+        await ledger.place(replace(hold, request=replace(hold.request, created_at_ms=START_MS + number)))
+    pages, before = [], None
+    while page := await ledger.requests(RequestFilter(limit=2, before=before)):
+        pages.append([record.id for record in page])
+        before = page[-1].created_at_ms, page[-1].id
+    assert pages == [["req_0005", "req_0004"], ["req_0003", "req_0002"], ["req_0001"]]
+
+
+async def test_the_last_entries_are_told_newest_first_of_one_account_or_of_all(ledger, key):
+    await ledger.create_account("other", 5)
+    await ledger.deposit("acme", 7)
+
+    async def told(**where):
+        return [(entry.kind.value, entry.amount_nanos) for entry in await ledger.last_entries(**where)]
+
+    assert await told() == [("deposit", 7), ("deposit", 5), ("deposit", 1000)]
+    assert await told(account_id=key.account.id) == [("deposit", 7), ("deposit", 1000)]
+    newest, *_ = await ledger.last_entries(limit=1)
+    assert await told(before_seq=newest.seq, limit=1) == [("deposit", 5)]
+    assert await told(before_seq=0) == []
+
+
+async def test_a_deposit_that_is_repeated_with_its_ref_is_made_once(ledger, key):
+    for _ in range(2):
+        assert (await ledger.deposit("acme", 5, ref="invoice 1")).balance_nanos == 1005
+    assert (await ledger.adjust("acme", -5, "typo", ref="invoice 1")).balance_nanos == 1005
+
+
+async def test_the_age_and_the_sum_of_open_holds_are_told(ledger, key, make, wall):
+    assert await ledger.held_nanos() == 0
+    first, second = make.hold(key, 10), make.hold(key, 20)
+    await ledger.place(first)
+    wall.at_ms += 7
+    await ledger.place(second)
+    assert sorted(await ledger.open_since_ms()) == [START_MS, START_MS + 7]
+    assert await ledger.held_nanos() == 30
+    await ledger.settle(make.release(first))
+    assert await ledger.open_since_ms() == [START_MS + 7]
+    assert await ledger.held_nanos() == 20
 
 
 async def test_an_account_has_a_name_of_its_own(ledger, key):

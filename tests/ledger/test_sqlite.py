@@ -173,7 +173,8 @@ async def test_a_database_of_an_earlier_version_is_brought_up_to_date(sqlite_eng
         key, secret = await ledger.create_key("acme", rpm=1)
         await ledger.place(make.hold(key, 1))
     connection = other_process(path)
-    connection.executescript("DROP INDEX holds_of_key; DELETE FROM schema_version WHERE number = 3")
+    connection.executescript("DROP INDEX holds_of_key; DROP TABLE channel_pauses; DROP TABLE claims")
+    connection.execute("DELETE FROM schema_version WHERE number >= 3")
     connection.close()
     async with sqlite_engine.open() as ledger:
         key = await ledger.find_key(secret)

@@ -181,6 +181,55 @@ def test_responses_keepalives_between_events(client, gateway):
     assert events[-1].response.output_text == "abcdef"
 
 
+# -- coming back -------------------------------------------------------------------------------------------------------
+
+
+def interrupted(client, gateway, events, prompt="sim: text=abcdefghij events=10 pace=100ms"):
+    """A Responses stream that is hung up on after some events: the id and the events, as the SDK gave them."""
+    seen = []
+    with responses_stream(client, gateway, prompt) as stream:
+        for event in stream:
+            seen.append(event)
+            if len(seen) == events:
+                break
+    return seen[0].response.id, seen
+
+
+def test_a_response_is_resumed_where_it_broke_off(client, gateway):
+    response_id, seen = interrupted(client, gateway, 6)
+    running = client.responses.retrieve(response_id)
+    assert (running.id, running.status) == (response_id, "in_progress")
+    rest = list(client.responses.retrieve(response_id, stream=True, starting_after=seen[-1].sequence_number))
+    numbers = [event.sequence_number for event in seen + rest]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert rest[-1].type == "response.completed"
+    assert rest[-1].response.output_text == "abcdefghij"
+    final = client.responses.retrieve(response_id)
+    assert (final.status, final.output_text, final.usage) == ("completed", "abcdefghij", rest[-1].response.usage)
+
+
+def test_the_stream_helper_picks_a_response_up_by_its_id(client, gateway):
+    response_id, seen = interrupted(client, gateway, 6)
+    with client.responses.stream(response_id=response_id, starting_after=seen[-1].sequence_number) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert events[0].sequence_number == seen[-1].sequence_number + 1
+    assert (final.id, final.output_text) == (response_id, "abcdefghij")
+
+
+def test_a_response_nobody_has_is_the_sdks_not_found(client, gateway):
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve("resp_nobody_has")
+
+
+def test_a_retry_with_an_idempotency_key_is_the_same_answer(client, gateway):
+    more = {"extra_headers": {"Idempotency-Key": "sdk-1"}}
+    first = list(chat_stream(client, gateway, ABCDEF, **more))
+    assert list(chat_stream(client, gateway, ABCDEF, **more)) == first
+    with pytest.raises(openai.ConflictError):
+        chat_stream(client, gateway, "something else", **more)
+
+
 # -- what is not streamed ----------------------------------------------------------------------------------------------
 
 

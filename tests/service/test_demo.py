@@ -51,6 +51,8 @@ def test_the_printed_lines_work_as_printed_and_ctrl_c_leaves_nothing_behind():
         books = json.loads(run(account))
         assert (books["name"], books["held"], books["currency"]) == ("demo", "0", "USD")
         assert 99 < float(books["balance"]) < 100
+        [page] = [line.split()[1] for line in printed if line.split()[:1] == ["open"]]
+        assert "API reference" in run(f"curl {page}api/ -H 'authorization: Bearer demo'")
         directory = next(Path(line.split()[1]) for line in printed if line.split()[:1] == ["database"])
         assert directory.is_dir()
         process.send_signal(signal.SIGINT)

@@ -32,7 +32,7 @@ async def test_the_data_plane_speaks_https_where_a_certificate_is_configured(cer
     server = {"listen": "127.0.0.1:0", "tls_certificate": "chain.pem", "tls_key": "key.pem"}
     config = build({"server": server, "ledger": {"url": "sqlite:///l.db"}}, directory=directory)
     async with trio.open_nursery() as nursery:
-        (url,) = await nursery.start(serve, config)
+        (url,) = (await nursery.start(serve, config)).data
         assert url.startswith("https://127.0.0.1:")
         async with httpx.AsyncClient(verify=trusting) as client:
             assert (await client.get(f"{url}/healthz")).json() == {"status": "ok"}

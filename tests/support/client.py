@@ -81,8 +81,9 @@ class Client:
         found, _, self._buffer = self._buffer.partition(mark)
         return found
 
-    async def read(self) -> Response:
-        """One whole response (an interim 100 is skipped and kept in `raw`)."""
+    async def read(self, *, events: int | None = None) -> Response:
+        """One whole response (an interim 100 is skipped and kept in `raw`), or a stream as far as it has so many
+        events."""
         response = Response()
         while response.status in (0, 100):
             head = await self._until(b"\r\n\r\n")
@@ -96,7 +97,7 @@ class Client:
                 for name, _, value in (each.partition(b":") for each in rest)
             }
         if response.headers.get("transfer-encoding") == "chunked":
-            await self._read_chunks(response)
+            await self._read_chunks(response, events)
         elif "content-length" in response.headers:
             await self._read_length(response, int(response.headers["content-length"]))
         elif response.status != 204:
@@ -109,8 +110,8 @@ class Client:
         response.body += data
         response.pieces.append((trio.current_time(), data))
 
-    async def _read_chunks(self, response: Response) -> None:
-        while True:
+    async def _read_chunks(self, response: Response, events: int | None = None) -> None:
+        while events is None or len(response.data) < events:
             size = await self._until(b"\r\n")
             if size is None:
                 return

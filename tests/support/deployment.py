@@ -158,9 +158,12 @@ class Server:
                 text=True,
                 preexec_fn=preexec,
             )
-        self.url = self._await_ready()
+        told = self._await_ready()
+        self.url = str(told["listen"][0])
+        #: Of the control plane, "" if it is not served.
+        self.control = str(next(iter(told["control"]), ""))
 
-    def _await_ready(self) -> str:
+    def _await_ready(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         alarm = threading.Timer(READY_S, self.process.kill)
         alarm.start()
@@ -171,7 +174,8 @@ class Server:
         if not line:
             self.stop(signal.SIGKILL)
             raise RuntimeError(f"it did not get ready:\n{self.log}")
-        return str(json.loads(line)["listen"][0])
+        told: dict[str, Any] = json.loads(line)
+        return told
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 import trio.testing
 
+from hoptrio import limits
 from hoptrio.config import build
 from hoptrio.downstream.backlog import BacklogTotal
 from hoptrio.downstream.connection import serve_connection
@@ -23,6 +24,10 @@ from hoptrio.exchange.handler import Handler
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import RequestFilter
+from hoptrio.spool.scribe import InlineScribe
+from hoptrio.spool.segments import Segments
+from hoptrio.spool.spool import Caps, Spool
+from hoptrio.spool.spools import Spools
 from hoptrio.upstream.client import Upstream
 from tests.support.certified import certify_all
 from tests.support.client import Client, Response
@@ -30,6 +35,7 @@ from tests.support.provider import Provider, Providers, Step
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     from hoptrio.ledger.ledger import Ledger
     from hoptrio.ledger.memory import MemoryStore
@@ -171,6 +177,14 @@ class Harness:
             await trio.sleep(0.01)
 
 
+def _spool(directory: Path | None, caps: Caps | None, bytes_max: int, now_ms: Callable[[], int]) -> Spool | None:
+    if directory is None:
+        return None
+    caps = caps or Caps(kept_s=limits.SPOOL_KEPT_S, stream_bytes_max=limits.SPOOL_STREAM_BYTES_MAX)
+    scribe = InlineScribe()
+    return Spool(caps, Segments(directory, scribe, bytes_max=bytes_max), scribe, now_ms)
+
+
 async def _own_nursery(task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
     """A nursery in a task of its own, so that cancelling it cancels nothing of the test."""
     async with trio.open_nursery() as nursery:
@@ -190,10 +204,13 @@ async def gateway(
     store: MemoryStore | None = None,
     shelf: MemoryShelf | None = None,
     hosts: dict[str, list[list[Step]]] | None = None,
+    spool: Path | None = None,
+    caps: Caps | None = None,
+    spool_bytes_max: int = limits.SPOOL_BYTES_MAX,
 ) -> AsyncIterator[Harness]:
     """A gateway whose provider plays `scripts`, with an account of `deposit` and a key under `contract`; its
     channels are certified, unless told not to be. `store` is another gateway's, too; with a `shelf` its settlements are
-    journalled.
+    journalled. With a `spool`, a directory, streams are kept there within `caps`.
 
     `hosts`: several providers, each with its own scripts, at these host names; `config` is then by `channels`. With
     `connect`, providers are the caller's own.
@@ -204,6 +221,9 @@ async def gateway(
         connections = await nursery.start(_own_nursery)
         each = {host: Provider(nursery, played) for host, played in (hosts or {}).items()}
         connector = connect or (Providers(each).connect if each else provider.connect)
+        kept = _spool(spool, caps, spool_bytes_max, now_ms)
+        if kept is not None:
+            nursery.start_soon(kept.run)
         async with Upstream(connector) as upstream:
             made = Gateway(
                 ledger=ledger,
@@ -216,6 +236,7 @@ async def gateway(
                 currency=built.ledger.currency,
                 released_output_limit=built.server.released_output_limit,
                 websocket=built.server.websocket,
+                spools=None if kept is None else Spools(kept),
             )
             harness = Harness(made, Handler(made), ledger, provider, connections, BacklogTotal(), Drain(), hosts=each)
             if certified:

@@ -68,7 +68,7 @@ class Database:
     def empty(self) -> None:
         """Take every row away, which the schema lets nobody do while its triggers work."""
         tables = ("accounts", "api_keys", "holds", "entries", "requests", "provider_ids", "owners", "probes")
-        tables += ("channel_model_usage_evidence",)
+        tables += ("channel_model_usage_evidence", "channel_pauses")
         statements = "; ".join(f"DELETE FROM {table}" for table in tables)
         self.execute(f"SET session_replication_role = replica; {statements}; SET session_replication_role = origin")
         self.set_clock(None)

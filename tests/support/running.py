@@ -21,7 +21,7 @@ _SIMULATE = "from hoptrio.cli.simulate import simulate; simulate()"
 
 @contextmanager
 def command(argv: list[str], ready: str) -> Iterator[re.Match[str]]:
-    """Run `argv` until the block ends; yields the match of `ready` in the first line of its output that has one."""
+    """Run `argv` until the block ends; yields the match of `ready` in its output as soon as there is one."""
     with process(argv, ready) as (_, match):
         yield match
 
@@ -30,7 +30,7 @@ def command(argv: list[str], ready: str) -> Iterator[re.Match[str]]:
 def process(argv: list[str], ready: str) -> Iterator[tuple[int, re.Match[str]]]:
     """`command` with the process id beside the match.
 
-    Raises RuntimeError with what it printed if it ends, or 20 s pass, before such a line.
+    Raises RuntimeError with what it printed if it ends, or 20 s pass, before there is one.
     """
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert running.stdout is not None
@@ -53,13 +53,13 @@ def process(argv: list[str], ready: str) -> Iterator[tuple[int, re.Match[str]]]:
 
 
 def _await_line(output: Iterator[str], ready: str) -> re.Match[str]:
-    printed = []
+    printed = ""
     for line in output:
-        match = re.search(ready, line)
+        printed += line
+        match = re.search(ready, printed)
         if match is not None:
             return match
-        printed.append(line)
-    raise RuntimeError("it did not get ready:\n" + "".join(printed))
+    raise RuntimeError("it did not get ready:\n" + printed)
 
 
 @contextmanager

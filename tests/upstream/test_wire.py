@@ -52,6 +52,52 @@ async def test_an_end_makes_it_readable(pair):
     assert await wire.receive() == b""
 
 
+async def test_reads_are_handed_on_until_enough_and_no_further(pair):
+    wire, peer = pair
+    seen = []
+    await peer.send_all(b"one")
+    await wire.receive_each(lambda data: seen.append(data) or True)
+    await peer.send_all(b"two")
+    await peer.send_eof()
+    await wire.receive_each(lambda data: seen.append(data) or not data)
+    assert seen == [b"one", b"two", b""]
+
+
+async def test_what_takes_the_reads_may_fail_and_the_wire_goes_on(pair):
+    wire, peer = pair
+
+    def fail(data):
+        raise ZeroDivisionError
+
+    await peer.send_all(b"one")
+    with pytest.raises(ZeroDivisionError):
+        await wire.receive_each(fail)
+    await peer.send_all(b"two")
+    assert await wire.receive() == b"two"
+
+
+async def test_a_reset_breaks_whoever_takes_the_reads(pair):
+    wire, peer = pair
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.socket.close()
+    with pytest.raises(trio.BrokenResourceError):
+        await wire.receive_each(lambda data: not data)
+
+
+async def test_closing_is_told_to_whoever_takes_the_reads(pair):
+    wire, _ = pair
+
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def taker():
+            with pytest.raises(trio.ClosedResourceError):
+                await wire.receive_each(lambda data: not data)
+
+        await trio.testing.wait_all_tasks_blocked()
+        wire.close()
+
+
 async def test_a_reset_makes_it_readable_and_breaks_it(pair):
     wire, peer = pair
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -56,6 +56,10 @@ class Turn:
         self.writer = TurnWriter(socket, create.lane, self._answered)
 
     @property
+    def idempotency_key(self) -> None:
+        """None: the handshake's header would make all turns of a connection one."""
+
+    @property
     def lane(self) -> str:
         """See `lanes.Turn`."""
         return self.create.lane
@@ -219,6 +223,10 @@ class TurnWriter:
     def leave(self) -> None:
         """The client takes nothing of what it is sent."""
         self._socket.leave()
+
+    async def flush(self) -> None:
+        """Wait until the client has what was written."""
+        await self._share.delivered()
 
     async def end(self, until: float = inf) -> None:
         """Deliver what waits."""

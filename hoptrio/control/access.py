@@ -1,0 +1,93 @@
+"""Who may use the control plane: programs by the bearer token, people by a session that the token opens.
+
+A session is a signed cookie and nothing is stored, so every worker knows it, and a new token ends them all. The cookie
+is ``HttpOnly`` and ``SameSite=Strict``; since another port of the same host is the same site, a change made with it
+must also come from a page of ours (`Access.forged`): by the browser's word for its origin, and by a CSRF token that
+only such a page can read. Programs send no cookie and need none of this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
+
+from hoptrio import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import HTTPConnection
+
+__all__ = ["CSRF_FIELD", "CSRF_HEADER", "SESSION_COOKIE", "Access", "Session"]
+
+SESSION_COOKIE = "hoptrio_session"
+#: Where a page's changes carry their CSRF token: a field of the form, or a header of a script's request.
+CSRF_FIELD = "csrf_token"
+CSRF_HEADER = "x-csrf-token"
+
+_SIGNER = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+
+
+class Session(NamedTuple):
+    """A person who has logged in."""
+
+    id: str
+    csrf_token: str
+
+
+class Access:
+    """Judges callers by the token in force, which `token` tells: a reload may change it."""
+
+    def __init__(self, token: Callable[[], str]) -> None:
+        self._token = token
+
+    def is_token(self, given: str) -> bool:
+        """Compared in constant time."""
+        return hmac.compare_digest(given.encode(), self._token().encode())
+
+    def bearer(self, connection: HTTPConnection) -> bool | None:
+        """Does the request carry the token? None = it carries no Authorization at all."""
+        header = connection.headers.get("authorization")
+        if header is None:
+            return None
+        scheme, _, given = header.partition(" ")
+        return scheme.lower() == "bearer" and self.is_token(given.strip())
+
+    def open_session(self) -> str:
+        """A new session's cookie."""
+        cookie = self._sessions().dumps(secrets.token_urlsafe(16))
+        return cookie if isinstance(cookie, str) else cookie.decode()
+
+    def session(self, connection: HTTPConnection) -> Session | None:
+        """The session of the request's cookie, if it is one that was opened here and is not too old."""
+        try:
+            found = self._sessions().loads(connection.cookies.get(SESSION_COOKIE, ""), max_age=limits.SESSION_S)
+        except BadSignature:
+            return None
+        return Session(found, self._csrf_token(found)) if isinstance(found, str) else None
+
+    def _csrf_token(self, session_id: str) -> str:
+        made = URLSafeSerializer(self._token(), salt="hoptrio csrf", signer_kwargs=_SIGNER).dumps(session_id)
+        return made if isinstance(made, str) else made.decode()
+
+    def _sessions(self) -> URLSafeTimedSerializer:
+        return URLSafeTimedSerializer(self._token(), salt="hoptrio session", signer_kwargs=_SIGNER)
+
+
+def from_elsewhere(connection: HTTPConnection) -> bool:
+    """The browser says that a page of another origin made the request; True also where it says nothing at all."""
+    site = connection.headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in ("same-origin", "none")
+    origin = connection.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc != connection.headers.get("host")
+
+
+def is_csrf_token(session: Session, given: str) -> bool:
+    """Compared in constant time."""
+    return hmac.compare_digest(given.encode(), session.csrf_token.encode())

@@ -1,0 +1,47 @@
+"""The control plane's place in the nursery tree: it watches a drain to its end, and dies before the ledger does."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import trio
+
+from hoptrio.service.sockets import listen, url_of
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator, Sequence
+
+    from hoptrio.control.office import Office
+
+__all__ = ["control_plane"]
+
+
+@asynccontextmanager
+async def control_plane(office: Office, sockets: Sequence[socket.socket] = ()) -> AsyncIterator[tuple[str, ...]]:
+    """Serve while the block runs, on `sockets` or on the config's address; yields the URLs, none without a token.
+
+    Raises OSError if it cannot listen. Whatever else goes wrong with it stays in it.
+    """
+    control = office.config.control
+    if not control.token:
+        yield ()
+        return
+    # Its libraries are a quarter of what a process has to load.
+    from hoptrio.control.access import Access
+    from hoptrio.control.app import make_app
+    from hoptrio.control.server import serve_control
+
+    opened = [] if sockets else listen(control.listen.host, control.listen.port)
+    listening = [*sockets, *opened]
+    stop = trio.Event()
+    try:
+        async with trio.open_nursery() as nursery:
+            app = make_app(office, Access(lambda: office.config.control.token))
+            nursery.start_soon(serve_control, app, listening, stop)
+            yield tuple(url_of(each.getsockname(), tls=False) for each in listening)
+            stop.set()
+    finally:
+        for each in opened:
+            each.close()

@@ -1,0 +1,131 @@
+"""A home: the directory of one process's spool, inside that of the machine's. Its segments, its socket, its lock.
+
+The lock is held for life, so a home whose lock can be had belongs to a dead process, whatever has become of its id; its
+segments are read by whoever is asked for what is in them, and it goes when the last of that has expired. One from
+before the machine was started last is never read: what was not synced may be anything. Everything is for the owner of
+the processes alone: directories 0700, files 0600.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hoptrio.spool.segments import SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Home", "is_dead", "others", "socket_of", "sweep"]
+
+_LOCK = "lock"
+_SOCKET = "socket"
+_NEW = "new-"
+
+
+class Home:
+    """This process's. `close` gives it up, and takes it away if nothing is in it."""
+
+    def __init__(self, spool: Path) -> None:
+        """Make it in `spool`, which is made, too. Raises OSError."""
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.spool = spool
+        self.path = spool / f"{_boot()}{os.getpid()}-{secrets.token_hex(4)}"
+        # Locked before it is a home: one that is not would be a dead process's to whoever looks at that moment.
+        new = spool / f"{_NEW}{self.path.name}"
+        new.mkdir(mode=0o700)
+        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        new.rename(self.path)
+
+    @property
+    def socket(self) -> Path:
+        """Where this process is asked."""
+        return self.path / _SOCKET
+
+    def close(self) -> None:
+        """From now on it is a dead one's."""
+        with suppress(OSError):
+            self.socket.unlink(missing_ok=True)
+            if not any(self.path.glob(f"*{SUFFIX}")):
+                shutil.rmtree(self.path)
+        os.close(self._lock)
+
+
+def others(home: Home) -> list[Path]:
+    """The homes of all other processes since the machine was started, dead or alive."""
+    return [path for path in _homes(home) if path.name.startswith(_boot())]
+
+
+def _homes(home: Home) -> list[Path]:
+    with suppress(OSError):
+        found = [path for path in sorted(home.spool.iterdir()) if path != home.path and (path / _LOCK).exists()]
+        return [path for path in found if not path.name.startswith(_NEW)]
+    return []
+
+
+@cache
+def _boot() -> str:
+    """What homes since the machine was started begin with; the same for all of them where there is no /proc."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text()[:8] + "-"
+    except OSError:
+        return "0-"
+
+
+def socket_of(path: Path) -> Path:
+    """Where the process of a home is asked."""
+    return path / _SOCKET
+
+
+def is_dead(path: Path) -> bool:
+    """Its process is."""
+    try:
+        descriptor = os.open(path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def sweep(home: Home, *, older_than_s: float, bytes_max: int) -> int:
+    """Take away what dead processes have left: homes that nothing was written to since that time (wall clock), and
+    beyond `bytes_max` of all homes together the oldest files. How many processes live, this one included."""
+    there = _homes(home)
+    dead = [path for path in there if is_dead(path)]
+    for path in home.spool.glob(f"{_NEW}*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < older_than_s:
+                shutil.rmtree(path)
+    for path in dead:
+        before = not path.name.startswith(_boot())
+        if before or all(changed_s < older_than_s for changed_s, _, _ in _files(path)):
+            shutil.rmtree(path, ignore_errors=True)
+    total = sum(size for path in [home.path, *there] for _, size, _ in _files(path))
+    for _, size, file in sorted(each for path in dead for each in _files(path)):
+        if total <= bytes_max:
+            break
+        with suppress(OSError):
+            file.unlink()
+            total -= size
+    return 1 + len(there) - len(dead)
+
+
+def _files(path: Path) -> Iterator[tuple[float, int, Path]]:
+    """When each segment was changed, and its size."""
+    for file in path.glob(f"*{SUFFIX}"):
+        with suppress(OSError):
+            status = file.stat()
+            yield status.st_mtime, status.st_size, file
