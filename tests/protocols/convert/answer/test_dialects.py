@@ -213,6 +213,26 @@ def test_a_citation_goes_where_both_have_one():
     assert response["output"][0]["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
+CITED = {"type": "url_citation", "url_citation": {"url": "https://a", "title": "A", "start_index": 0, "end_index": 1}}
+GROUNDED = {"groundingChunks": [{"web": {"uri": "https://a", "title": "A"}}]}
+
+
+def test_a_source_is_grounding_for_a_gemini_client_once():
+    raw = chat({"content": "a", "annotations": [CITED]}, {"content": "b", "annotations": [CITED]})
+    chunks = payloads(convert_stream(raw, "chat", "gemini").wire)
+    found = [chunk["candidates"][0].get("groundingMetadata") for chunk in chunks]
+    assert found == [None] * (len(chunks) - 1) + [GROUNDED]
+    body = bodies()["chat"]
+    body["choices"][0]["message"]["annotations"] = [CITED, CITED]
+    candidate = json.loads(convert_body(body, "chat", "gemini").body)["candidates"][0]
+    assert candidate["groundingMetadata"] == GROUNDED
+
+
+def test_an_answer_without_sources_has_no_grounding():
+    assert b"grounding" not in convert_stream(GOLDEN["chat"], "chat", "gemini").wire
+    assert b"grounding" not in convert_body(bodies()["chat"], "chat", "gemini").body
+
+
 def test_log_probabilities_go_where_both_have_them():
     token = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
     chunk = chat_chunk({"content": "a"}, "stop", usage=USAGE)

@@ -15,7 +15,7 @@ from hoptrio.limits import CHOICES_MAX
 from hoptrio.protocols.convert.answer import items
 from hoptrio.protocols.convert.answer.amounts import chat_usage, gemini_usage, messages_usage
 from hoptrio.protocols.convert.answer.blocks import Sort
-from hoptrio.protocols.convert.answer.encode.gemini import call_part, finish_reason
+from hoptrio.protocols.convert.answer.encode.gemini import call_part, finish_reason, grounding
 from hoptrio.protocols.convert.answer.ends import CHAT, MESSAGES, End, refined
 from hoptrio.protocols.convert.answer.whole.collector import BodyEncoder
 from hoptrio.protocols.convert.carrier import pack
@@ -192,6 +192,7 @@ class GeminiBody(BodyEncoder):
             "content": {"role": "model", "parts": parts + _alone(signature)},
             "finishReason": finish_reason(track, malformed=malformed),
             "index": track.choice,
+            **grounding(each for block in track.blocks for each in block.citations),
         }
 
     def _signature(self, carried: Carried, thoughts: str) -> str:
