@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
+import trio
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 
+from hoptrio import limits
 from hoptrio.control.answers import json_answer, page
 from hoptrio.control.metrics import CONTENT_TYPE, metrics
 from hoptrio.control.openapi import describe
 from hoptrio.control.operations import OPERATIONS
-from hoptrio.errors import BadRequest
+from hoptrio.errors import BadRequest, ServerFull
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,13 @@ class _AsSent:
 async def _serve(there: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
     operation = there["GET" if request.method == "HEAD" else request.method]
     asked = _asked(operation, request, await request.body() if operation.changes else b"")
-    return json_answer(await operation.run(request.app.state.office, asked), operation.status)
+    if operation.changes:
+        return json_answer(await operation.run(request.app.state.office, asked), operation.status)
+    turns: trio.CapacityLimiter = request.app.state.turns
+    if turns.statistics().tasks_waiting >= limits.CONTROL_QUESTIONS_WAITING_MAX:
+        raise ServerFull("The control plane is asked as much as it may be.", retry_after_s=1)
+    async with turns:
+        return json_answer(await operation.run(request.app.state.office, asked), operation.status)
 
 
 def _asked(operation: Operation[Any, Any], request: Request, body: bytes) -> Any:

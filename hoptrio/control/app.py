@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
+import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from hoptrio import errors
+from hoptrio import errors, limits
 from hoptrio.control.answers import refusal
 from hoptrio.control.api import api_routes
 from hoptrio.control.guard import Guard
@@ -33,12 +34,14 @@ log = structlog.get_logger("hoptrio.control")
 
 
 def make_app(office: Office, access: Access) -> ASGIApp:
-    """The app; a handler finds what it stands on as ``request.app.state.office``."""
+    """The app; a handler finds what it stands on as ``request.app.state.office``, and questions take
+    turns by ``request.app.state.turns``."""
     app = Starlette(
         routes=[*api_routes(), *routes(Login(access))],
         exception_handlers={errors.HoptrioError: _refused, HTTPException: _not_found, Exception: _failed},
     )
     app.state.office = office
+    app.state.turns = trio.CapacityLimiter(limits.CONTROL_QUESTIONS)
     return SecurityHeaders(Guard(app, access))
 
 
