@@ -105,7 +105,6 @@ async def serve(
             open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
-            services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = _gateway(config, ledger, upstream, breakers, spools)
             if spools is not None:
@@ -113,6 +112,7 @@ async def serve(
             gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
             board = figures or FiguresBoard()
             services.start_soon(Teller(gateway, board).run)
+            services.start_soon(ledger.run_sweep, gateway.orphaned)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
