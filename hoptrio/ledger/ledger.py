@@ -310,15 +310,16 @@ class Ledger:
         return await self._change(create)  # type: ignore[no-any-return]
 
     async def deposit(self, account: str, amount_nanos: int, why: str = "", *, ref: str | None = None) -> Account:
-        """Pay in; with a `ref` that was used before nothing is changed. Raises NotFound, ValueError for an amount that
-        is not above 0."""
+        """Pay in; the same with the same `ref` again changes nothing. Raises NotFound, Conflict if another change has
+        the `ref`, ValueError for an amount that is not above 0."""
         if amount_nanos <= 0:
             raise ValueError("a deposit is above 0")
         return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why, ref)
 
     async def adjust(self, account: str, amount_nanos: int, why: str, *, ref: str | None = None) -> Account:
-        """Correct a balance, up or down; with a `ref` that was used before nothing is changed. Raises NotFound,
-        InsufficientBalance if less than what is held would be left, ValueError without a reason."""
+        """Correct a balance, up or down; the same with the same `ref` again changes nothing. Raises NotFound, Conflict
+        if another change has the `ref`, InsufficientBalance if less than what is held would be left, ValueError without
+        a reason."""
         if not why.strip() or not amount_nanos:
             raise ValueError("an adjustment needs an amount and a reason")
         return await self._move(account, EntryKind.ADJUST, amount_nanos, why, ref)
@@ -524,9 +525,10 @@ class Ledger:
 
             self._writer.submit(Ticket(Renew(self.owner), renewed))
 
-    async def run_sweep(self) -> None:
-        """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""
-        await Sweep(self).run()
+    async def run_sweep(self, tell: Callable[[RequestRecord, str], None] | None = None) -> None:
+        """Renew the own lease and release the holds of dead owners (`recover`), until cancelled. `tell` is given the
+        request of each hold that was released so, with its account's name."""
+        await Sweep(self, tell).run()
 
     async def release_all(self, releases: Sequence[Release]) -> list[Resolved | None]:
         """Apply releases in as few commits as may be; the answers in their order.

@@ -44,11 +44,13 @@ from hoptrio.ledger.operations import (
 from hoptrio.ledger.rules import (
     Effect,
     KeyUse,
+    Moved,
     budget_period,
     decide,
     join,
     judge,
     on_terms,
+    repeated,
     standing,
     why_disabled,
 )
@@ -343,8 +345,11 @@ class Changes:
         account = self._account(move.account)
         if account is None:
             return NotFound(f"no account {move.account}")
-        if self._execute("SELECT 1 FROM entries WHERE ref = ?", (move.ref,)).fetchone() is not None:
-            return account
+        before = self._execute(
+            "SELECT account_id, kind, amount_nanos FROM entries WHERE ref = ?", (move.ref,)
+        ).fetchone()
+        if before is not None:
+            return repeated(account, move, Moved(before[0], EntryKind(before[1]), before[2]))
         if account.available_nanos + move.amount_nanos < 0:
             return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
         self._execute(_MOVE_BALANCE, (move.amount_nanos, 0, account.id))

@@ -45,7 +45,9 @@ async def statement(office: Office, asked: shapes.StatementPage) -> list[shapes.
     return await in_turns(entries, lambda each: reports.entry(each, {found.id: found.name}))
 
 
-@operation("POST", "/api/accounts/{account}/deposits", shapes.AccountDeposit, shapes.Account, refuses=(NotFound,))
+@operation(
+    "POST", "/api/accounts/{account}/deposits", shapes.AccountDeposit, shapes.Account, refuses=(NotFound, Conflict)
+)
 async def deposit(office: Office, asked: shapes.AccountDeposit) -> shapes.Account:
     """Pay into an account."""
     with checked():
@@ -58,7 +60,7 @@ async def deposit(office: Office, asked: shapes.AccountDeposit) -> shapes.Accoun
     "/api/accounts/{account}/adjustments",
     shapes.Adjustment,
     shapes.Account,
-    refuses=(NotFound, InsufficientBalance),
+    refuses=(NotFound, Conflict, InsufficientBalance),
 )
 async def adjust(office: Office, asked: shapes.Adjustment) -> shapes.Account:
     """Correct a balance, up or down."""
