@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
-import trio
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 
@@ -25,6 +24,7 @@ from hoptrio.errors import BadRequest, ServerFull
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import trio
     from starlette.requests import Request
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send

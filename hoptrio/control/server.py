@@ -1,9 +1,9 @@
 """The listener: hypercorn's connections on trio, beside the data plane and behind it in everything.
 
 Four things are held here. Hypercorn shields every write, so that a client which never reads would hold up the shutdown
-for ever: the connections are kept, and whatever is left of them after `limits.CONTROL_GRACE_S` is closed under it; and
-while nothing ends, the kernel gives such a client up (``TCP_USER_TIMEOUT``, set on the listening socket and inherited).
-There are at most `limits.CONTROL_CONNECTIONS_MAX`, each with one answer in memory. A bug ends the nursery: it is started
+for ever: the connections are kept, and what is left of them after `limits.CONTROL_GRACE_S` is closed under it; and while
+nothing ends, the kernel gives such a client up (``TCP_USER_TIMEOUT``, set on the listening socket and inherited). There
+are at most `limits.CONTROL_CONNECTIONS_MAX`, each with one answer in memory. A bug ends the nursery: it is started
 again, and nothing else of the process notices. And nothing is logged by hypercorn, which would have requests in it.
 """
 
@@ -64,6 +64,8 @@ class _Connections:
         self._config = _config()
         self._context = WorkerContext(None)
         self._open: set[trio.SocketStream] = set()
+        #: Set once the last one has closed.
+        self._left = trio.Event()
 
     async def serve(self, sockets: Sequence[socket.socket], stop: trio.Event) -> None:
         """Until `stop`, and at most `limits.CONTROL_GRACE_S` longer. Raises what hypercorn failed with."""
@@ -93,13 +95,16 @@ class _Connections:
             await TCPServer(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
         finally:
             self._open.discard(stream)
+            if not self._open:
+                self._left.set()
 
     async def _leave(self) -> None:
         """Idle connections close; the others have a while for their answers to be taken."""
         await self._context.terminated.set()
         with trio.move_on_after(limits.CONTROL_GRACE_S):
-            while self._open:
-                await trio.sleep(limits.CONTROL_GRACE_S / 20)
+            if self._open:
+                self._left = trio.Event()
+                await self._left.wait()
 
     def _close(self) -> None:
         """Under whoever writes, who is told so by trio, however shielded."""
