@@ -1,10 +1,11 @@
 """The listener: hypercorn's connections on trio, beside the data plane and behind it in everything.
 
 Four things are held here. Hypercorn shields every write, so that a client which never reads would hold up the shutdown
-for ever: the connections are kept, and what is left of them after `limits.CONTROL_GRACE_S` is closed under it; and while
-nothing ends, the kernel gives such a client up (``TCP_USER_TIMEOUT``, set on the listening socket and inherited). There
-are at most `limits.CONTROL_CONNECTIONS_MAX`, each with one answer in memory. A bug ends the nursery: it is started
-again, and nothing else of the process notices. And nothing is logged by hypercorn, which would have requests in it.
+for ever: the connections are kept, and what is left of them after `limits.CONTROL_GRACE_S` is closed under it; and
+while nothing ends, the kernel gives such a client up (``TCP_USER_TIMEOUT``, set on the listening socket and inherited).
+There are at most `limits.CONTROL_CONNECTIONS_MAX`, each with one answer in memory. A bug ends the nursery: it is
+started again, and nothing else of the process notices. And nothing is logged by hypercorn, which would have requests
+in it.
 """
 
 from __future__ import annotations
