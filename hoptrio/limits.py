@@ -436,8 +436,11 @@ LIVE_S = 300.0
 LIVE_LEDGER_S = 2.0
 #: The pause before a control plane that failed is started again.
 CONTROL_RESTART_S = 1.0
-#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+#: A person's login; the memory of all that are open, at 24 bytes each; and how many wrong tokens of an address are
+#: looked at in a while before it is told to wait, for so many addresses.
 SESSION_S = 12 * 3600
+SESSIONS_BYTES = 6 * KIB
+LOGIN_CALLERS_MAX = 10_000
 LOGINS_FAILED_MAX = 10
 LOGINS_FAILED_S = 60.0
 

@@ -17,6 +17,7 @@ from hoptrio import errors, limits
 from hoptrio.control.answers import refusal
 from hoptrio.control.api import api_routes
 from hoptrio.control.guard import Guard
+from hoptrio.control.guesses import Guesses
 from hoptrio.control.headers import SecurityHeaders
 from hoptrio.control.pages import Login, routes
 
@@ -36,13 +37,14 @@ log = structlog.get_logger("hoptrio.control")
 def make_app(office: Office, access: Access) -> ASGIApp:
     """The app; a handler finds what it stands on as ``request.app.state.office``, and questions take
     turns by ``request.app.state.turns``."""
+    guesses = Guesses(lambda: office.config.server.trusted_proxies)
     app = Starlette(
-        routes=[*api_routes(), *routes(Login(access))],
+        routes=[*api_routes(), *routes(Login(access, guesses))],
         exception_handlers={errors.HoptrioError: _refused, HTTPException: _not_found, Exception: _failed},
     )
     app.state.office = office
     app.state.turns = trio.CapacityLimiter(limits.CONTROL_QUESTIONS)
-    return SecurityHeaders(Guard(app, access))
+    return SecurityHeaders(Guard(app, access, guesses))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -120,7 +120,10 @@ async def serve(
                 await gateway.pauses.refresh()
             services.start_soon(prober.run)
             office = _office(config, gateway, board, certifier)
-            async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
+            async with (
+                control_plane(office, board, control_sockets) as control_urls,
+                trio.open_nursery() as connections,
+            ):
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -106,6 +107,22 @@ def test_a_paused_channel_gets_no_stream_on_any_worker_nor_after_a_restart(deplo
         assert control.get("/api/channels/simulated").json()["paused"]["why"] == "it lies"
         control.post("/api/channels/simulated/resume")
         assert {said(server, secret, GOOD) for _ in range(12)} == {200}
+
+
+def test_who_logs_out_is_out_on_every_worker(deployment):
+    with served(deployment) as server:
+        ours = {"sec-fetch-site": "same-origin", "accept": "text/html"}
+        entered = httpx.post(f"{server.control}/login", data={"token": TOKEN}, headers=ours)
+        cookie = {"cookie": entered.headers["set-cookie"].partition(";")[0]}
+
+        def pages():
+            """Over so many new connections that both workers are asked."""
+            return [httpx.get(f"{server.control}/", headers=ours | cookie) for _ in range(12)]
+
+        assert {page.status_code for page in pages()} == {200}
+        token = re.search(r'name="csrf_token" value="([^"]+)"', pages()[0].text)[1]
+        httpx.post(f"{server.control}/logout", data={"csrf_token": token}, headers=ours | cookie)
+        assert {page.status_code for page in pages()} == {303}
 
 
 @asynccontextmanager
