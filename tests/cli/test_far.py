@@ -53,6 +53,12 @@ def both(server, ask, capsys, monkeypatch):
     return both
 
 
+def test_a_token_that_is_not_set_is_named(server, capsys, monkeypatch):
+    monkeypatch.delenv("HOPTRIO_CONTROL_TOKEN", raising=False)
+    assert run(["--control", server[1], "account", "list"]) != 0
+    assert "HOPTRIO_CONTROL_TOKEN is not set" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command",
     [
