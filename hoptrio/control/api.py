@@ -6,6 +6,7 @@ strings and are read as what they should be; the body of a change is JSON and is
 
 from __future__ import annotations
 
+import json
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -105,6 +106,7 @@ def _from_query(operation: Operation[Any, Any], in_path: dict[str, str], query: 
 def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: bytes) -> Any:
     try:
         members = msgspec.json.decode(body or b"{}")
+        json.loads(body or b"{}", object_pairs_hook=_once)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRequest("The body is not JSON.") from None
     if not isinstance(members, dict):
@@ -112,6 +114,12 @@ def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: by
     if twice := members.keys() & in_path.keys():
         raise BadRequest(f"{', '.join(sorted(twice))} belongs into the path alone.")
     return msgspec.convert({**members, **in_path}, operation.takes)
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    """Which of two would count is nowhere said (RFC 8259 section 4). Raises BadRequest."""
+    if len({name for name, _ in members}) < len(members):
+        raise BadRequest("A member stands in the body twice.")
 
 
 @cache

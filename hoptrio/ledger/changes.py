@@ -265,6 +265,8 @@ class Changes:
         if taken is not None:
             there = self._rows.key(taken) if taken == create.id else None
             return there or Conflict("the key's secret is in use")
+        if create.id in self._rows.keys:
+            return Conflict(f"there is a key {create.id}")
         self._rows.key_hashes[create.secret_hash] = create.id
         key = ApiKey(
             id=create.id,

@@ -305,6 +305,8 @@ class Ledger:
         """Open an account. Raises Conflict if the name is taken, ValueError for a bad name or amount."""
         if not 0 < len(name) <= limits.NAME_CHARS_MAX or not name.isprintable() or deposit_nanos < 0:
             raise ValueError("an account needs a printable name and a deposit of at least 0")
+        if name != name.strip():
+            raise ValueError("an account's name neither begins nor ends with a blank")
         account_id = f"acct_{secrets.token_hex(12)}"
         create = CreateAccount(id=account_id, name=name, deposit_nanos=deposit_nanos, ref=_ref())
         return await self._change(create)  # type: ignore[no-any-return]
@@ -336,6 +338,7 @@ class Ledger:
         self,
         account: str,
         *,
+        key_id: str | None = None,
         secret: str | None = None,
         contract: str | None = None,
         max_streams: int | None = None,
@@ -347,13 +350,14 @@ class Ledger:
     ) -> tuple[ApiKey, str]:
         """A new key and its secret, which is stored as a hash only. `budget_per` is "day" or "month" (UTC).
 
-        Raises NotFound for the account, Conflict if `secret` is in use, ValueError for a budget without its period.
+        Raises NotFound for the account, Conflict if `key_id` or `secret` is in use, ValueError for a budget without its
+        period.
         """
         if (budget_nanos is None) != (budget_per is None) or budget_per not in (None, "day", "month"):
             raise ValueError("a budget needs a period, day or month")
         secret = secret or f"sk-{secrets.token_urlsafe(32)}"
         create = CreateKey(
-            id=f"key_{secrets.token_hex(8)}",
+            id=key_id or f"key_{secrets.token_hex(8)}",
             secret_hash=_hash(secret),
             account=account,
             contract=contract,

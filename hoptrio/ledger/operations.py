@@ -78,7 +78,7 @@ class SetDisabled(msgspec.Struct, frozen=True):
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if another key has the secret."""
+    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if another key has the id or the secret."""
 
     id: str
     secret_hash: str

@@ -432,6 +432,7 @@ def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
                 wanted["names"][operation.account] = None
             case CreateKey():
                 wanted["names"][operation.account] = wanted["hashes"][operation.secret_hash] = None
+                wanted["keys"][operation.id] = None
             case RevokeKey():
                 wanted["keys"][operation.id] = None
     # Not in the hold's row: that of a hold which the same batch places, and one that the capture brings with it.

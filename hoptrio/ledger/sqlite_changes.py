@@ -374,6 +374,8 @@ class Changes:
             return self._key_there(create.id)
         if taken is not None:
             return Conflict("the key's secret is in use")
+        if self._execute("SELECT 1 FROM api_keys WHERE id = ?", (create.id,)).fetchone() is not None:
+            return Conflict(f"there is a key {create.id}")
         self._execute(
             _ADD_KEY,
             (

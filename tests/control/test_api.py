@@ -238,6 +238,14 @@ async def test_what_cannot_be_is_refused_with_a_code(api, method, path, body):
     assert await api.refused(method, path, body) == (400, "invalid_value")
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"name": "a", "name": "b"}', b'{"name": " a"}', b'{"name": "a "}', '{"name": "a\u00a0"}'.encode()]
+)
+async def test_an_account_has_one_name_without_blanks_around_it(api, body):
+    answer = await api.client.post("/api/accounts", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+
+
 @pytest.mark.parametrize("body", [b"{", b'"\xff"', b"[" * 100_000, b'{"name": "\\ud800"}'])
 async def test_a_body_that_is_no_json_is_refused(api, body):
     answer = await api.client.post("/api/accounts", content=body)

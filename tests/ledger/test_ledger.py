@@ -540,6 +540,15 @@ async def test_a_deposit_that_is_repeated_with_its_ref_is_made_once(ledger, key)
     assert (await ledger.adjust("acme", -5, "the same typo", ref="typo 1")).balance_nanos == 1000
 
 
+async def test_a_keys_id_belongs_to_one_key(ledger, key):
+    made, secret = await ledger.create_key("acme", key_id="key_0123")
+    assert made.id == "key_0123"
+    with pytest.raises(Conflict):
+        await ledger.create_key("acme", key_id="key_0123")
+    assert (await ledger.find_key(secret)).id == "key_0123"
+    assert len(await ledger.keys()) == 2
+
+
 async def test_the_age_and_the_sum_of_open_holds_are_told(ledger, key, make, wall):
     assert await ledger.held_nanos() == 0
     first, second = make.hold(key, 10), make.hold(key, 20)
