@@ -15,6 +15,7 @@ const LEAVE_MS = 1000;
 const BADGES = {
   running: ["streaming", ""],
   complete: ["complete", "good"],
+  cut: ["complete (cut at the output limit)", "warn"],
   failed: ["failed", "bad"],
   refused: ["refused", "bad"],
   unreachable: ["unreachable", "bad"],
@@ -130,7 +131,7 @@ async function run(turn, { url, init }) {
   if (leaving && end === "interrupted") return;
   turn.lastMs = Math.round(performance.now() - began);
   turn.state = end;
-  turn.why = end === "complete" ? "" : why;
+  turn.why = why;
   running = null;
   save();
   draw();
