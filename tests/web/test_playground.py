@@ -136,20 +136,22 @@ def between(talk):
 
 
 @pytest.mark.parametrize("protocol", list(MODELS))
-def test_a_reload_in_mid_answer_and_the_answer_goes_on(talk, protocol):
+def test_however_often_the_page_is_loaded_in_mid_answer_the_answer_goes_on(talk, protocol):
     text = text_of(protocol)
     answer = ask(talk, f"x\nsim: events=40 pace=40ms text={text}", protocol)
     expect(answer.locator(".said")).to_contain_text("-3>")
     request_id = answer.get_by_role("link").inner_text()
     talk.page.reload()
-    answer = talk.page.locator(".turn.answer").last
+    expect(answer.locator(".said")).to_contain_text("-15>")
+    state(answer, "streaming")
+    talk.page.reload()
     state(answer, "complete")
     expect(answer.locator(".said")).to_have_text(text)
     expect(answer.locator(".cost")).to_have_text(re.compile(r"^charged 0\.\d+ USD, \d+ tokens in, 40 out$"))
-    expect(answer.locator(".timing")).to_contain_text("came back 1 time")
+    expect(answer.locator(".timing")).to_contain_text("came back 2 times")
     expect(answer.locator(".why")).to_be_empty()
     assert answer.get_by_role("link").inner_text() == request_id
-    expect(talk.page.locator("#events .comment")).to_have_text([re.compile(r"^\(came back to it behind event \d+\)$")])
+    expect(talk.page.locator("#events .comment")).to_have_text([re.compile(r"^\(came back behind event \d+\)$")] * 2)
     expect(talk.page.locator("#events li").last).to_contain_text(TERMINALS[protocol])
     assert asked_of_the_provider(talk.site, text) == 1
     assert talk.page.get_by_label("API key").input_value() == KEY
@@ -185,6 +187,15 @@ def test_who_stops_while_the_connection_is_broken_is_not_brought_back(talk, betw
     state(answer, "stopped")
     expect(answer.locator(".cost")).to_have_text(re.compile(r"^charged 0\.\d+ USD, \d+ tokens in, 40 out$"))
     expect(answer.locator(".timing")).not_to_contain_text("came back")
+
+
+def test_a_reload_before_the_answer_has_an_id_says_that_it_is_lost(talk):
+    answer = ask(talk, "x\nsim: events=2 delay=700ms")
+    state(answer, "streaming")
+    talk.page.reload()
+    state(answer, "interrupted")
+    expect(answer.locator(".why")).to_contain_text("it is not known how to come back to it")
+    expect(talk.page.get_by_role("button", name="Send")).to_be_enabled()
 
 
 def test_a_reload_where_nothing_is_kept_is_called_interrupted_and_learns_what_it_cost(talk):

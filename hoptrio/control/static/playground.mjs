@@ -148,7 +148,7 @@ async function run(turn, first) {
       now("waiting", `${why} Coming back to the answer in ${ms / 1000} s (try ${tried} of ${PAUSES_MS.length}).`);
     },
     back: () => {
-      note(turn, { mark: `came back to it behind event ${turn.count}` }, since());
+      note(turn, { mark: `came back behind event ${turn.count}` }, since());
       turn.returns += 1;
       now("running", "");
     },
