@@ -25,6 +25,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     max_input_tokens: int
     max_output_tokens: int | None
     stall_s: float
+    makes: Literal["text", "images"] = "text"
+
+    @property
+    def generates(self) -> bool:
+        """It can be asked for text, and streams it. Embeddings have no output, and images are no text."""
+        return self.makes == "text" and self.max_output_tokens is not None
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):

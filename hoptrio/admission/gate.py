@@ -109,14 +109,14 @@ def admit(
         account=key.account.name,
         key_id=key.id,
         certified_only=contract.certified_only,
-        foreign_ids=call.foreign_ids,
+        foreign_ids=bool(call.foreign_param),
         pinned=pinned,
         carries=carriage.carries,
     )
     while True:
         route = router.route(catalogue, want)
         if not route.channels:
-            raise _unsayable(route, catalogue, carriage) or refusal(route, call.model)
+            raise _unsayable(call, route, catalogue, carriage) or refusal(route, call.model)
         chosen = route.channels if contract.attempts > 1 else route.channels[:1]
         spoken = [(channel, router.spoken(channel, want) or call.protocol) for channel in chosen]
         admitted = _priced(call, model, spoken, carriage)
@@ -148,22 +148,33 @@ def known(
 
 def _check_sold(call: Call, model: Model) -> None:
     """What has no price is not made: tokens of an output, or images."""
-    if model.max_output_tokens is not None:
-        return
-    if call.operation == Operation.GENERATE:
+    if call.operation == Operation.GENERATE and not model.generates:
         raise errors.BadRequest(f"The model {call.model!r} does not generate text.", param="model")
-    if call.operation == Operation.IMAGES and model.prices.image is None:
+    unpriced = model.max_output_tokens is None and model.prices.image is None
+    if call.operation == Operation.IMAGES and unpriced:
         raise errors.BadRequest(f"The model {call.model!r} does not make images.", param="model")
 
 
-def _unsayable(route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:
+def _unsayable(call: Call, route: Route, catalogue: Catalogue, carriage: Carriage) -> errors.BadRequest | None:
     """What stands against every channel that could ever serve the call, if it is something that the call says: a caller
     can mend that. A channel that need only be waited for is worth a retry instead."""
     if any(each.wait_s < math.inf for each in route.excluded):
         return None
+    if any(each.why is Why.FOREIGN_IDS for each in route.excluded):
+        return _kept_elsewhere(call)
     deaf = [catalogue.channels[each.channel] for each in route.excluded if each.why is Why.PROTOCOL]
     found = (carriage.refusal(each) for channel in deaf for each in NEAREST if each in channel.base_urls)
     return next((refused for refused in found if refused is not None), None)
+
+
+def _kept_elsewhere(call: Call) -> errors.BadRequest:
+    """Whose file it is cannot be known here, so that a channel of several accounts is never asked for one."""
+    return errors.BadRequest(
+        f"Unsupported parameter: '{call.foreign_param}' names what is kept at a provider, which only a route dedicated"
+        " to your account could know.",
+        param=call.foreign_param,
+        code="unsupported_parameter",
+    )
 
 
 def _pinned(call: Call, key: ApiKey, owners: Mapping[str, tuple[str, str | None]]) -> str | None:

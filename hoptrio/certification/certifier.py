@@ -49,7 +49,7 @@ def what_to_probe(catalogue: Catalogue, *, channel: str | None = None, model: st
         for each in catalogue.channels.values()
         if (each.route == "shared" and channel is None) or each.name == channel
         for name in each.models
-        if model in (None, name) and catalogue.models[name].max_output_tokens is not None
+        if model in (None, name) and catalogue.models[name].generates
         for protocol in each.base_urls
     ]
 

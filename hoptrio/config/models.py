@@ -42,6 +42,8 @@ def make_model(name: str, table: ModelTable) -> Model:
         max_input_tokens=table.max_input_tokens,
         max_output_tokens=table.max_output_tokens,
         stall_s=table.stall_seconds,
+        # A model that is sold by the image makes images, unless the table knows better.
+        makes=table.makes or ("text" if table.image is None else "images"),
     )
 
 

@@ -281,6 +281,7 @@ class ModelTable(PriceTable):
 
     max_input_tokens: Tokens | None = None
     max_output_tokens: Tokens | None = None
+    makes: Literal["text", "images"] | None = None
     stall_seconds: float = Field(default=limits.STALL_S, ge=limits.STALL_MIN_S, le=limits.STALL_MAX_S)
     tiers: dict[Name, PriceTable] = {}
 

@@ -73,7 +73,7 @@ async def _channel(gateway: Gateway, key: ApiKey, call: Call) -> Channel | None:
         stream=False,
         account=key.account.name,
         key_id=key.id,
-        foreign_ids=call.foreign_ids,
+        foreign_ids=bool(call.foreign_param),
         pinned=pinned,
         counts=True,
         carries=lambda _: False,
@@ -143,6 +143,7 @@ async def _estimate(gateway: Gateway, call: Call, body_bytes: int) -> bytes:
     if _refers(call):
         raise errors.BadRequest(
             "The request refers to what only its provider has, and no channel of it counts tokens now.",
+            param=call.foreign_param or None,
             code="unsupported_parameter",
         )
     work = partial(prompt_tokens, call.body)
@@ -156,4 +157,4 @@ async def _estimate(gateway: Gateway, call: Call, body_bytes: int) -> bytes:
 
 def _refers(call: Call) -> bool:
     """Some of the input is only at the provider."""
-    return bool(call.provider_ids or call.foreign_ids)
+    return bool(call.provider_ids or call.foreign_param)

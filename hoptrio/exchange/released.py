@@ -1,6 +1,7 @@
 """Output that ended in a release, counted per key and model: nobody may have generations for nothing again and again.
 
-A deadline, a stall and a provider's error can be provoked by what is asked (contract, "What ends a stream"). They also
+A deadline, a stall, a provider's error and an answer that cannot be converted (an image for a client whose protocol has
+none) can be provoked by what is asked (contract, "What ends a stream"). They also
 happen to a channel in trouble, which is nobody's fault: so such an end counts only while other keys fare better on that
 channel, that is, while the share of their streams that ended so is at most half of this key's. Without any other key
 there is nothing to compare with. Counted by each process for itself, over `limits.RELEASED_WINDOW_S`.
@@ -18,7 +19,7 @@ from hoptrio.limits import RELEASED_WINDOW_S, RETRY_AFTER_MAX_S
 
 __all__ = ["ReleasedOutput"]
 
-_PROVOKED = frozenset((Reason.DEADLINE, Reason.STALLED, Reason.PROVIDER_ERROR))
+_PROVOKED = frozenset((Reason.DEADLINE, Reason.STALLED, Reason.PROVIDER_ERROR, Reason.UNCONVERTIBLE))
 
 
 class ReleasedOutput:
@@ -39,8 +40,8 @@ class ReleasedOutput:
         if self.limit and len(times) >= self.limit:
             wait_s = times[len(times) - self.limit] + RELEASED_WINDOW_S - trio.current_time()
             raise LimitExceeded(
-                f"Too many answers of the model {model!r} to this key ended unpaid, by a deadline, a stall or an"
-                " error that others do not meet.",
+                f"Too many answers of the model {model!r} to this key ended unpaid, by a deadline, a stall, an error"
+                " or a form that others do not meet.",
                 retry_after_s=min(int(-(-wait_s // 1)), RETRY_AFTER_MAX_S),
             )
 

@@ -66,6 +66,8 @@ _ALLOWED: Mapping[What, tuple[str, ...]] = {
 }
 #: Names of models may hold colons, too (``ft:gpt-5:acme``), so a colon alone does not make a path Google's.
 _GEMINI_CALL = re.compile(rf"/v1/(?:models|tunedModels)/.*:(?:{'|'.join((*_GEMINI_VERBS, *UNSERVED_VERBS))})")
+#: A response that a provider keeps.
+_STORED = re.compile(r"/v1/responses/[^/]+")
 
 
 def protocol_of(path: str, headers: Mapping[str, str]) -> Protocol:
@@ -87,11 +89,16 @@ def find(method: str, path: str, headers: Mapping[str, str]) -> Target:
     """The target of a request; raises NotFound or MethodNotAllowed."""
     if unserved(path, headers) is not None:
         raise errors.NotFound(f"hoptrio does not serve the endpoint {path[:100]}.", code="endpoint_not_served")
+    if method == "DELETE" and path not in _EXACT and _STORED.fullmatch(path):
+        raise errors.NotFound(f"hoptrio does not serve DELETE {path[:100]}.", code="endpoint_not_served")
     target = _match(path, headers)
     if target is None:
         raise errors.NotFound(f"There is no {path[:100]} here.", code="unknown_path")
     if target.what is What.GENERATE and path == "/v1/responses" and method == "GET":
         return target._replace(what=What.WEBSOCKET)
+    if target.what is What.MODELS and method == "POST" and ":" in target.name:
+        verb, served = target.name.rpartition(":")[2], ", ".join(_GEMINI_VERBS)
+        raise errors.NotFound(f"Models have no method {verb[:100]} here; {served} are served.", code="unknown_path")
     allowed = _ALLOWED.get(target.what, READ)
     if method not in allowed:
         raise errors.MethodNotAllowed(f"{path[:100]} takes {' and '.join(allowed)}, not {method[:20]}.", allowed)

@@ -35,6 +35,8 @@ _GOOGLE = (
 #: OpenAI's and Anthropic's files, batches and skills have the same paths: the caller's headers tell whose it is.
 _CALLERS_OWN = re.compile(rf"/v1/(?:{'|'.join(_OPENAI)})(?:/.*)?|/v1/chat/completions/.+")
 _UNSERVED: Mapping[Protocol, re.Pattern[str]] = {
+    # Google's, for OpenAI's clients.
+    Protocol.CHAT: re.compile(r"/v1beta/openai(?:/.*)?"),
     Protocol.RESPONSES: re.compile(r"/v1/responses/(?:compact|[^/]+/(?:cancel|input_items))"),
     Protocol.MESSAGES: re.compile(rf"/v1/messages/batches(?:/.*)?|/v1/complete|/v1/(?:{'|'.join(_ANTHROPIC)})(?:/.*)?"),
     Protocol.GEMINI: re.compile(

@@ -113,9 +113,10 @@ _FORGET_OWNERS = (
 _FORGET_CLAIMS = (
     "DELETE FROM claims WHERE name IN (SELECT name FROM claims WHERE made_at_ms < %s FOR UPDATE SKIP LOCKED)"
 )
+# An array, since a subquery behind IN may be run again for each row (a nested loop), each time with a limit of its own.
 _PURGE = (
-    "DELETE FROM requests WHERE id IN (SELECT id FROM requests WHERE created_at_ms < %s AND state <> 'running'"
-    " ORDER BY created_at_ms LIMIT %s FOR UPDATE SKIP LOCKED) RETURNING id, provider_ids"
+    "DELETE FROM requests WHERE id = ANY(ARRAY(SELECT id FROM requests WHERE created_at_ms < %s AND state <> 'running'"
+    " ORDER BY created_at_ms LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id, provider_ids"
 )
 _PURGE_IDS = "DELETE FROM provider_ids WHERE id = ANY(%s::text[]) AND request_id = ANY(%s::text[])"
 

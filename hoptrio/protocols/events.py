@@ -162,8 +162,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     tools_optional: bool = True
     #: Provider-side ids the request refers to (``previous_response_id``, ``conversation``, ``item_reference``).
     provider_ids: tuple[str, ...] = ()
-    #: The request names files or other ids the gateway cannot know.
-    foreign_ids: bool = False
+    #: The parameter by which the request names a file or another id that the gateway cannot know; "" = none does.
+    foreign_param: str = ""
     #: Headers of the client that belong to the protocol and are relayed, e.g. ``anthropic-version``.
     headers: tuple[tuple[str, str], ...] = ()
     #: Query parameters of the client that belong to the protocol and are relayed, e.g. ``beta=true``.

@@ -12,6 +12,7 @@ from typing import Any
 
 from hoptrio.errors import BadRequest
 from hoptrio.limits import QUOTE_BUILTIN_TOOL_TOKENS, QUOTE_TOOLS_TOKENS
+from hoptrio.protocols import fields
 
 __all__ = ["Survey"]
 
@@ -26,7 +27,7 @@ class Survey:
 
     __slots__ = (
         "added_input_tokens",
-        "foreign_ids",
+        "foreign_param",
         "hosted",
         "hosted_calls_max",
         "long_cache",
@@ -36,7 +37,8 @@ class Survey:
 
     def __init__(self) -> None:
         self.opaque = False
-        self.foreign_ids = False
+        #: Where in the body the first id stands that the gateway cannot know; "" = there is none.
+        self.foreign_param = ""
         self.long_cache = False
         self.added_input_tokens = 0
         self.provider_ids: list[str] = []
@@ -48,7 +50,7 @@ class Survey:
         """The members of `Call` that a survey fills."""
         return {
             "opaque_input": self.opaque,
-            "foreign_ids": self.foreign_ids,
+            "foreign_param": self.foreign_param,
             "long_cache": self.long_cache,
             "added_input_tokens": self.added_input_tokens,
             "provider_ids": tuple(self.provider_ids),
@@ -56,10 +58,16 @@ class Survey:
             "hosted_calls_max": self.hosted_calls_max,
         }
 
-    def foreign(self) -> None:
+    def foreign(self, param: str) -> None:
         """An id the gateway cannot know (a file, a container, a vector store): its content is elsewhere, too."""
         self.opaque = True
-        self.foreign_ids = True
+        self.foreign_param = self.foreign_param or param
+
+    def foreign_id(self, holder: dict[str, Any], name: str, param: str) -> None:
+        """The same, if `holder` has such an id under that name. Raises BadRequest unless it is a string."""
+        if holder.get(name) is not None:
+            fields.string(holder, name, param)
+            self.foreign(param)
 
     def provider_id(self, value: object, param: str) -> None:
         """An id that only this account's own earlier request may have produced. Raises BadRequest unless a string."""

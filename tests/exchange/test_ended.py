@@ -40,7 +40,7 @@ async def test_a_whole_stream_is_counted_by_what_it_was(autojump_clock):
 async def test_a_stream_is_open_while_it_runs_and_draining_once_its_client_has_left(autojump_clock):
     async with gateway(sse(ROLE, HELLO, Pause(60), HELLO, Pause(60), STOP, USAGE, DONE)) as world:
         client = await world.start()
-        await trio.sleep(10)
+        await trio.sleep(5)
         assert (group(world).open, group(world).draining) == (1, 0)
         [live] = world.gateway.registry.newest(10)
         assert (live.account, live.channel, live.left, live.events) == ("acme", "one", False, 2)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from hoptrio.certification.certifier import what_to_probe
 from hoptrio.limits import QUOTE_MARGIN_TOKENS
 from tests.support.harness import NANOS_PER_INPUT, NANOS_PER_OUTPUT, channels, gateway, settings
 from tests.support.provider import plain
@@ -36,6 +37,21 @@ def served(answer):
 
 def sold(prices):
     return settings(models={"m": prices})
+
+
+@pytest.mark.parametrize("prices", [BY_IMAGE, BY_BOTH, {**BY_TOKENS, "makes": "images"}], ids=str)
+async def test_a_model_that_makes_images_is_not_asked_for_text_and_not_probed(prices, autojump_clock):
+    async with gateway(served(WITH), config=sold(prices)) as world:
+        assert_shape(await world.call("chat"), "chat", 400)
+        assert (await draw(world)).status == 200
+        assert what_to_probe(world.gateway.catalogue) == []
+
+
+@pytest.mark.parametrize("prices", [BY_TOKENS, {**BY_BOTH, "makes": "text"}], ids=str)
+async def test_a_model_of_text_is_probed_and_may_make_images_too(prices, autojump_clock):
+    async with gateway(served(WITH), config=sold(prices)) as world:
+        assert {probed.model for probed in what_to_probe(world.gateway.catalogue)} == {"m"}
+        assert (await draw(world)).status == 200
 
 
 async def draw(world, body=BODY):

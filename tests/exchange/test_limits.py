@@ -10,6 +10,8 @@ import trio
 from hoptrio import limits
 from hoptrio.ledger.model import RequestFilter
 from tests.exchange.test_bad_bodies import PLAIN, each_kind, served
+from tests.support.converting import chat_chunk
+from tests.support.converting import sse as _data
 from tests.support.harness import CHAT_SILENT, PRICES, gateway, settings
 from tests.support.provider import Cut, Hang, plain, sse
 from tests.support.raw import assert_nothing_held, assert_shape, post
@@ -202,6 +204,24 @@ async def test_a_key_whose_output_is_released_again_and_again_is_a_429_for_a_whi
         assert (await callers.call(callers.greedy, GOOD, model="n")).status == 200
         await trio.sleep(limits.RELEASED_WINDOW_S)
         assert (await callers.call(callers.greedy, GOOD)).status == 200
+
+
+async def test_output_that_the_clients_protocol_cannot_express_counts_too(autojump_clock):
+    """An image comes last, so that all the text before it was had for nothing."""
+    drawn = {"images": [{"image_url": {"url": "data:image/png;base64,AA=="}}]}
+    image = sse(*CHAT.opening, *CHAT.answer, _data([chat_chunk(drawn)]), *CHAT.closing, *CHAT.terminal)
+    channel = CONFIG["channels"]["one"] | {"protocols": ["chat"]}
+    async with gateway(config=CONFIG | {"channels": {"one": channel}}, now_ms=wall_ms) as world:
+        callers = await Callers(world, "hoptrio").open()
+        await callers.call(callers.honest, GOOD)
+        for _ in range(2):
+            world.provider.scripts = [image]
+            response = await world.call("messages", secret=callers.greedy)
+            record = await world.record(response)
+            assert b"Hel" in response.body
+            assert (record.state, record.reason) == ("released", "unconvertible")
+        response = await world.call("messages", secret=callers.greedy)
+        assert_shape(response, "messages", 429, "rate_limit_exceeded", retry=True)
 
 
 async def test_while_nobody_fares_better_on_the_channel_nobody_is_blamed(autojump_clock):

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from hoptrio.admission.catalogue import Catalogue
+from tests.support.harness import BODIES, gateway, settings
 from tests.support.harness import RESPONSES as BODY
-from tests.support.harness import gateway, settings
 from tests.support.provider import plain, sse
 from tests.support.raw import assert_nothing_held, assert_shape
 from tests.support.streams import RESPONSES
@@ -106,21 +106,49 @@ FILE = {**BODY, "input": [{"role": "user", "content": [{"type": "input_file", "f
 
 
 @pytest.mark.parametrize(
-    ("dedicated", "served"),
+    ("dedicated", "status"),
     [
-        ({}, False),
-        ({"route": "dedicated"}, False),
-        ({"route": "dedicated", "accounts": ["other"]}, False),
-        ({"route": "dedicated", "accounts": ["acme"]}, True),
+        ({}, 400),
+        ({"route": "dedicated"}, 400),
+        ({"route": "dedicated", "accounts": ["other"]}, 503),
+        ({"route": "dedicated", "accounts": ["acme"]}, 200),
     ],
     ids=["shared", "dedicated to nobody", "dedicated to others", "dedicated to the account"],
 )
-async def test_files_pass_only_on_a_route_dedicated_to_the_account(dedicated, served, autojump_clock):
+async def test_files_pass_only_on_a_route_dedicated_to_the_account(dedicated, status, autojump_clock):
     config = settings(channels={"one": channel(1, **dedicated)})
     async with gateway(sse(*RESPONSES.events), config=config) as world:
         response = await world.call("responses", FILE)
-        if served:
-            assert response.status == 200
-        else:
+        assert response.status == status
+        assert len(world.provider.seen) == (status == 200)
+        if status == 400:
+            assert_shape(response, "responses", 400, "unsupported_parameter")
+            assert response.json["error"]["param"] == "input[0].content[0].file_id"
+        if status == 503:
             assert_shape(response, "responses", 503, "model_unavailable")
-            assert not world.provider.seen
+
+
+KEPT = {
+    "chat": {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file_1"}}]}]},
+    "responses": {"prompt": {"id": "pmpt_1"}},
+    "messages": {"container": "container_1"},
+    "gemini": {"cachedContent": "cachedContents/1"},
+}
+
+
+@pytest.mark.parametrize("kind", KEPT)
+async def test_what_is_kept_at_a_provider_is_a_400_that_names_it_in_each_protocols_shape(kind, autojump_clock):
+    async with gateway() as world:
+        response = await world.call(kind, {**BODIES[kind], **KEPT[kind]})
+        assert_shape(response, kind, 400, "unsupported_parameter")
+        assert next(iter(KEPT[kind])) in response.json["error"]["message"]
+        await assert_nothing_held(world)
+
+
+async def test_a_dedicated_channel_that_cools_down_is_worth_a_retry(autojump_clock):
+    limited = [b"HTTP/1.1 429 X\r\ncontent-type: application/json\r\nretry-after: 20\r\ncontent-length: 2\r\n\r\n{}"]
+    made = {"one": channel(1), "two": channel(2, route="dedicated", accounts=["acme"])}
+    async with gateway(limited, config=settings(channels=made)) as world:
+        assert (await world.call("responses", FILE)).status == 429
+        response = await world.call("responses", FILE)
+        assert_shape(response, "responses", 503, "model_unavailable", retry=True)

@@ -15,11 +15,8 @@ UNSERVED = {
         *("/v1/images/variations", "/v1/fine_tuning/jobs", "/v1/assistants", "/v1/assistants/asst_1"),
         *("/v1/threads/thread_1/runs", "/v1/vector_stores/vs_1/search", "/v1/realtime/client_secrets", "/v1/realtime"),
         *("/v1/uploads/u_1/parts", "/v1/conversations/conv_1/items", "/v1/containers", "/v1/evals", "/v1/videos"),
-        *(
-            "/v1/chat/completions/chatcmpl-1",
-            "/v1/chat/completions/chatcmpl-1/messages",
-            "/v1/organization/usage/costs",
-        ),
+        *("/v1/chat/completions/chatcmpl-1", "/v1/chat/completions/chatcmpl-1/messages"),
+        *("/v1/organization/usage/costs", "/v1beta/openai/chat/completions", "/v1beta/openai/models"),
     ],
     "messages": [
         *("/v1/messages/batches", "/v1/messages/batches/b_1/results", "/v1/complete", "/v1/organizations/api_keys"),
@@ -45,6 +42,28 @@ async def test_a_known_endpoint_that_is_not_served_is_a_404_that_says_so(kind, p
         assert_shape(response, kind, 404, "endpoint_not_served")
         assert f"hoptrio does not serve the endpoint {path}" in response.json["error"]["message"]
         await assert_nothing_held(world)
+
+
+async def test_a_stored_response_cannot_be_deleted(autojump_clock):
+    async with gateway() as world:
+        response = await ask(world, request("DELETE", "/v1/responses/resp_1"))
+        assert_shape(response, "responses", 404, "endpoint_not_served")
+        assert "DELETE /v1/responses/resp_1" in response.json["error"]["message"]
+        served = await ask(world, request("DELETE", "/v1/responses/input_tokens"))
+        assert_shape(served, "responses", 405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/v1beta/models/m:zebra", "gemini"), ("/v1beta/models/a:b:zebra", "gemini"), ("/v1/models/m:zebra", "chat")],
+)
+async def test_a_method_that_no_model_has_is_a_404_that_says_which_there_are(path, kind, autojump_clock):
+    async with gateway() as world:
+        response = await ask(world, request("POST", path, {}, b"{}"))
+        assert_shape(response, kind, 404, "unknown_path")
+        assert "no method zebra" in response.json["error"]["message"]
+        assert "streamGenerateContent" in response.json["error"]["message"]
+        assert_shape(await ask(world, request("POST", "/v1beta/models/m", {}, b"{}")), "gemini", 405)
 
 
 SHARED = ["/v1/files", "/v1/batches", "/v1/skills/s_1"]

@@ -6,9 +6,13 @@ import random
 
 import pytest
 
+from hoptrio.protocols.events import Protocol
+from tests.fuzz import answers
 from tests.fuzz.targets import CORPUS, TARGETS
 
 CHANGES = {"splitter": 1500, "calls": 1500, "answers": 600, "edge": 150}
+#: Of each pair of channel and client.
+ODD = 120
 
 
 def changed(data: bytes, dice: random.Random) -> bytes:
@@ -43,6 +47,21 @@ def test_seeded_changes_hold_the_invariant(name):
     target, dice = TARGETS[name], random.Random(7)
     for _ in range(CHANGES[name]):
         target.one(changed(dice.choice(target.seeds), dice))
+
+
+@pytest.mark.parametrize("pair", range(len(answers.PAIRS)), ids=lambda at: "-".join(answers.PAIRS[at]))
+def test_a_value_of_any_make_in_any_place_holds_the_invariant(pair):
+    dice = random.Random(pair)
+    for _ in range(ODD):
+        answers.one(bytes([pair]) + answers.odd_stream(answers.PAIRS[pair][0], dice))
+
+
+@pytest.mark.parametrize("channel", list(Protocol))
+def test_a_value_of_any_make_in_a_whole_answer_holds_the_invariant(channel):
+    dice = random.Random(1)
+    for client in Protocol:
+        for _ in range(ODD if client != channel else 0):
+            answers.whole(channel, client, answers.odd_body(channel, dice))
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,21 @@ async def test_old_requests_are_forgotten_with_their_provider_side_ids(ledger, k
     assert database.execute("SELECT count(*) FROM provider_ids") == [(0,)]
 
 
+async def test_a_purge_takes_no_more_than_asked_whatever_plan_the_server_makes_of_it(unprepared, make):
+    """With a nested loop whose inner side is run again for each row, as a table without statistics may get it."""
+    await migrate(unprepared.url)
+    for way in ("hashjoin", "mergejoin", "hashagg", "material", "sort", "indexscan", "bitmapscan", "indexonlyscan"):
+        unprepared.execute(f"ALTER DATABASE {unprepared.name} SET enable_{way} = off")
+    async with open_ledger(unprepared.url, owner="gateway") as ledger:
+        await ledger.create_account("acme", 100)
+        key, _ = await ledger.create_key("acme")
+        for _ in range(5):
+            hold = make.hold(key, 10)
+            await ledger.place(hold)
+            await ledger.settle(make.capture(hold, 4))
+        assert [await ledger.purge(HOUR_MS * 10**6, 3) for _ in range(3)] == [3, 2, 0]
+
+
 async def test_owners_without_holds_are_forgotten_a_day_later(postgres_engine, ledger, key, make, wall):
     await ledger.place(make.hold(key, 300))
     async with postgres_engine.open("idle"):

@@ -126,6 +126,8 @@ async def streaming(server, secret, *, count, prompt):
 
 
 async def test_live_streams_are_those_of_all_workers_with_their_timelines(deployment):
+    deployment.config["server"]["shutdown_grace_seconds"] = 1
+    deployment.write_config()
     with served(deployment) as server:
         secret = await trio.to_thread.run_sync(deployment.add_account, "acme")
         control = Control(server)

@@ -39,7 +39,7 @@ async def show(request: Request) -> Response:
         "playground.html",
         gateway_url=url,
         protocols=PROTOCOLS,
-        models=[name for name, model in office.config.catalogue.models.items() if model.max_output_tokens is not None],
+        models=[name for name, model in office.config.catalogue.models.items() if model.generates],
         simulated="simulated" in office.config.catalogue.channels,
     )
     answer.headers["content-security-policy"] = policy(connect=[url])

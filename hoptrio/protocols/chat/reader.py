@@ -72,10 +72,23 @@ _CHOICE = msgspec.json.Decoder(_Choice)
 _DELTA = msgspec.json.Decoder(_Delta)
 
 
+class _Function(msgspec.Struct, gc=False):
+    arguments: msgspec.Raw = ABSENT
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    id: msgspec.Raw = ABSENT
+    function: _Function | None = None
+
+
+_TOOL_CALLS = msgspec.json.Decoder(list[_ToolCall])
+
+
 class ChatReader:
     """One stream's reader; see `rules.Reader` for the meaning of its attributes."""
 
     __slots__ = (
+        "_announced",
         "_finished",
         "_hide_usage",
         "_over",
@@ -94,6 +107,8 @@ class ChatReader:
         self._hide_usage = hide_usage
         #: Choice index -> whether its finish_reason was seen.
         self._finished: dict[int, bool] = {}
+        #: Tool calls that were begun: choice, index, id and name.
+        self._announced: set[tuple[Any, ...]] = set()
         #: ``[DONE]`` or an error was read: whatever follows is neither read nor forwarded.
         self._over = False
         self._tier: str | None = None
@@ -156,7 +171,7 @@ class ChatReader:
             elif choice.index not in self._finished:
                 self._finished[choice.index] = False
             delta = choice.delta or choice.message
-            moved = moved or (delta is not None and _moves(delta))
+            moved = (delta is not None and (_moves(delta) or self._calls(choice.index, delta))) or moved
         if chunk.service_tier is not None and chunk.service_tier != self._tier:
             self._take_tier(chunk.service_tier)
         if chunk.usage is not ABSENT:
@@ -171,6 +186,24 @@ class ChatReader:
             self.answered = True
             return _new(Step, (Kind.ANSWER, data_event(data)))
         return Step(Kind.QUIET if self.answered else Kind.OPENING, data_event(data))
+
+    def _calls(self, choice: int, delta: _Delta) -> bool:
+        """Whether a delta moves a tool call: it has arguments, or begins one. Some providers repeat id and name for as
+        long as there is nothing to say, which is no progress (contract, "Clocks")."""
+        if not is_filled(delta.tool_calls) and not is_filled(delta.function_call):
+            return False
+        calls = _dicts(loads(delta.tool_calls)) or [{"function": loads(delta.function_call)}]
+        return any([self._call(choice, call) for call in calls])
+
+    def _call(self, choice: int, call: dict[str, Any]) -> bool:
+        body = call.get("function") or call.get("custom")
+        body = body if isinstance(body, dict) else {}
+        if call.get("id") or body.get("name"):
+            begun = (choice, *(str(value) for value in (call.get("index"), call.get("id"), body.get("name"))))
+            if begun not in self._announced:
+                self._announced.add(begun)
+                return True
+        return bool(body.get("arguments") or body.get("input")) or not _CALL.issuperset(call)
 
     def _take_usage(self, raw: msgspec.Raw) -> None:
         counts = chat_counts(raw, self._tier) if is_filled(raw) else None
@@ -240,18 +273,36 @@ def _body_counts(call: Call, answer: _Body) -> Counts | None:
 
 
 def _moves(delta: _Delta) -> bool:
-    """Whether a delta says anything, the frequent members first; for a text of some length without a further call."""
+    """Whether a delta says anything but that a tool call begins, the frequent members first; for a text of some length
+    without a further call."""
     return (
         len(delta.content) > EMPTY_BYTES_MAX
         or is_filled(delta.content)
         or is_filled(delta.reasoning_content)
         or is_filled(delta.reasoning)
-        or is_filled(delta.tool_calls)
+        or (len(delta.tool_calls) > EMPTY_BYTES_MAX and _continues(delta.tool_calls))
         or any(is_filled(getattr(delta, name)) for name in _DELTA_RARE)
     )
 
 
-_DELTA_RARE = _Delta.__struct_fields__[4:]
+#: What a delta of a tool call has; one that has more is of a kind that only the client knows.
+_CALL = frozenset(("index", "id", "type", "function", "custom"))
+_DELTA_RARE = ("refusal", "reasoning_text", "audio", "images", "annotations", "executed_tools", "reasoning_details")
+
+
+def _continues(raw: msgspec.Raw) -> bool:
+    """Whether this is more of one call's arguments and nothing else: nearly every delta of tool calls."""
+    try:
+        calls = _TOOL_CALLS.decode(raw)
+    except UNREADABLE:
+        return False
+    if len(calls) != 1 or calls[0].id is not ABSENT or calls[0].function is None:
+        return False
+    return is_filled(calls[0].function.arguments)
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _total(counts: Counts) -> int:

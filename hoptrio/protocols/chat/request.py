@@ -131,9 +131,13 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
     """Vendor fields by which a provider adds input of its own: Azure's retrieval, Gemini's cached content."""
     survey.cache_control(body)
     if body.get("data_sources") is not None:
-        survey.foreign()
-    if body.get("extra_body") is not None:
+        survey.foreign("data_sources")
+    extra = body.get("extra_body")
+    if extra is not None:
         survey.opaque = True
+    google = extra.get("google") if type(extra) is dict else None
+    if type(google) is dict:
+        survey.foreign_id(google, "cached_content", "extra_body.google.cached_content")
 
 
 def _survey_message(survey: Survey, param: str, message: dict[str, Any]) -> None:
@@ -160,8 +164,8 @@ def _survey_part(survey: Survey, param: str, part: Any) -> None:
         return
     survey.cache_control(part)
     file = part.get("file")
-    if type(file) is dict and file.get("file_id") is not None:
-        survey.foreign()
+    if type(file) is dict:
+        survey.foreign_id(file, "file_id", f"{param}.file.file_id")
 
 
 def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:

@@ -190,10 +190,11 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
     for spelling in _spellings(body, "systemInstruction"):
         if type(body[spelling]) is not str:
             _survey_content(survey, spelling, fields.optional_object(body, spelling) or {})
-    if _spellings(body, "cachedContent"):
-        survey.foreign()
-    if any(_spellings(config, "continuationToken") for config in (body, *_objects(body, "generationConfig"))):
-        survey.foreign()
+    for spelling in _spellings(body, "cachedContent"):
+        survey.foreign_id(body, spelling, spelling)
+    for place, config in (("", body), *(("generationConfig.", each) for each in _objects(body, "generationConfig"))):
+        for spelling in _spellings(config, "continuationToken"):
+            survey.foreign_id(config, spelling, place + spelling)
 
 
 def _survey_content(survey: Survey, param: str, content: dict[str, Any]) -> None:
@@ -218,13 +219,13 @@ def _survey_part(survey: Survey, param: str, name: str, value: Any) -> None:
         if str(value[spelling]).lower().startswith("audio/"):
             raise pricing.unsupported(param)
     for spelling in _spellings(value, "fileUri"):
-        _survey_uri(survey, value[spelling])
+        _survey_uri(survey, f"{param}.{spelling}", value[spelling])
 
 
-def _survey_uri(survey: Survey, uri: Any) -> None:
+def _survey_uri(survey: Survey, param: str, uri: Any) -> None:
     """A public page can be anyone's; a file uploaded to the provider is some account's."""
     if type(uri) is not str or not uri.startswith(("https://", "http://")) or "googleapis.com" in uri:
-        survey.foreign()
+        survey.foreign(param)
 
 
 def _tools(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -239,7 +240,7 @@ def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
             if name is not None:
                 survey.hosted_tool(name)
             if name in _STORE_TOOLS:
-                survey.foreign()
+                survey.foreign(f"{param}.{key}")
     if tools:
         survey.any_tools()
 

@@ -150,12 +150,17 @@ def _survey_context(survey: Survey, body: dict[str, Any]) -> None:
     """Everything beside messages and tools that the model reads or that refers elsewhere."""
     survey.cache_control(body)
     _survey_content(survey, "system", body.get("system"))
-    if body.get("container") is not None:
-        survey.foreign()
+    _survey_container(survey, body)
     _survey_compaction(survey, body)
     thread = fields.optional_object(body, "thread") or {}
     if thread.get("previous_message_id") is not None:
         survey.provider_id(thread["previous_message_id"], "thread.previous_message_id")
+
+
+def _survey_container(survey: Survey, body: dict[str, Any]) -> None:
+    """An id, or an object with one and with skills of an account."""
+    if type(body.get("container")) is str or fields.optional_object(body, "container") is not None:
+        survey.foreign("container")
 
 
 def _survey_compaction(survey: Survey, body: dict[str, Any]) -> None:
@@ -188,7 +193,7 @@ def _survey_block(survey: Survey, param: str, block: dict[str, Any]) -> None:
     elif kind == "tool_addition":
         _survey_addition(survey, f"{param}.tool", block.get("tool"))
     elif kind == "container_upload":
-        survey.foreign()
+        survey.foreign(f"{param}.file_id")
     elif kind not in _PLAIN_BLOCKS:
         survey.opaque = True
 
@@ -198,7 +203,7 @@ def _survey_source(survey: Survey, param: str, source: Any) -> None:
     if kind == "content":
         _survey_content(survey, f"{param}.content", source.get("content"))
     elif kind == "file":
-        survey.foreign()
+        survey.foreign(f"{param}.file_id")
     elif kind != "text":
         survey.opaque = True
 

@@ -128,8 +128,8 @@ def _survey_state(survey: Survey, body: dict[str, Any]) -> None:
     if conversation is not None:
         of_object = type(conversation) is dict
         survey.provider_id(conversation.get("id") if of_object else conversation, "conversation")
-    if body.get("prompt") is not None:
-        survey.foreign()
+    if fields.optional_object(body, "prompt") is not None:
+        survey.foreign("prompt")
     if type(body.get("instructions", "")) is not str and body["instructions"] is not None:
         survey.opaque = True
     if fields.optional_list(body, "context_management"):
@@ -144,7 +144,7 @@ def _survey_state(survey: Survey, body: dict[str, Any]) -> None:
 
 def _survey_input(survey: Survey, body: dict[str, Any]) -> None:
     value = body.get("input")
-    if value is None and not (survey.provider_ids or survey.foreign_ids):
+    if value is None and not (survey.provider_ids or survey.foreign_param):
         raise fields.missing("input")
     if value is None or type(value) is str:
         return
@@ -192,8 +192,7 @@ def _survey_part(survey: Survey, param: str, part: dict[str, Any]) -> None:
         raise pricing.unsupported(f"{param}.type")
     if type(kind) is not str or kind not in _PLAIN_PARTS:
         survey.opaque = True
-    if part.get("file_id") is not None:
-        survey.foreign()
+    survey.foreign_id(part, "file_id", f"{param}.file_id")
 
 
 def _survey_added_tools(survey: Survey, param: str, item: dict[str, Any]) -> None:
@@ -228,21 +227,22 @@ def _survey_tool(survey: Survey, param: str, tool: dict[str, Any], calls_max: in
     name = hosted_name(tool, f"{param}.type")
     if name is not None:
         survey.hosted_tool(name, calls_max)
-        _survey_resources(survey, tool)
+        _survey_resources(survey, param, tool)
     elif kind in _FREE_TOOLS:
         survey.opaque = True
     elif kind not in _CLIENT_TOOLS:
         survey.builtin_tool()
 
 
-def _survey_resources(survey: Survey, tool: dict[str, Any]) -> None:
+def _survey_resources(survey: Survey, param: str, tool: dict[str, Any]) -> None:
     """Stores, files and containers that a hosted tool is pointed at, and connectors that act on a stored login."""
-    if tool.get("vector_store_ids") or tool.get("connector_id"):
-        survey.foreign()
+    for name in ("vector_store_ids", "connector_id"):
+        if tool.get(name):
+            survey.foreign(f"{param}.{name}")
     for name in ("container", "environment"):
         place = tool.get(name)
         if type(place) is str or (type(place) is dict and (place.get("file_ids") or place.get("container_id"))):
-            survey.foreign()
+            survey.foreign(f"{param}.{name}")
 
 
 def hosted_name(tool: dict[str, Any], param: str = "tools") -> str | None:

@@ -95,6 +95,54 @@ def test_an_empty_delta_moves_nothing(delta):
     assert kind_of(chunk({"index": 0, "delta": delta})) is Kind.OPENING
 
 
+def calling(*calls, **function_call):
+    delta = {"function_call": function_call} if function_call else {"tool_calls": list(calls)}
+    return chunk({"index": 0, "delta": delta, "finish_reason": None})
+
+
+FIRST = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        FIRST,
+        {"index": 0, "function": {"arguments": ""}},
+        {"index": 0, "id": None, "type": "function", "function": {"name": None, "arguments": None}},
+        {"index": 0, "id": "", "function": {}},
+    ],
+)
+def test_a_call_moves_the_answer_when_it_begins_and_not_when_that_is_said_again(again):
+    found, steps = run(calling(FIRST), calling(again), calling(again))
+    assert [step.kind for step in steps] == [Kind.ANSWER, Kind.QUIET, Kind.QUIET]
+    assert found.answered
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"index": 0, "function": {"arguments": " "}},
+        FIRST | {"function": {"name": "f", "arguments": "{"}},
+        {"index": 0, "custom": {"input": "x"}},
+        {"index": 0, "unheard_of": {}},
+    ],
+)
+def test_each_piece_of_its_arguments_moves_the_answer(more):
+    _, steps = run(calling(FIRST), calling(more), calling(more))
+    assert [step.kind for step in steps] == [Kind.ANSWER] * 3
+
+
+def test_each_further_call_moves_the_answer_once():
+    second, reused = FIRST | {"index": 1, "id": "b"}, FIRST | {"id": "c"}
+    _, steps = run(*(calling(each) for each in (FIRST, second, reused, FIRST, second, reused)))
+    assert [step.kind for step in steps] == [Kind.ANSWER] * 3 + [Kind.QUIET] * 3
+
+
+def test_so_does_the_old_function_call():
+    events = [calling(name="f", arguments=""), calling(name="f", arguments=""), calling(arguments="{}")]
+    assert [step.kind for step in run(*events)[1]] == [Kind.ANSWER, Kind.QUIET, Kind.ANSWER]
+
+
 def test_case_90_the_first_chunk_of_azure_is_an_opening():
     assert kind_of(chunk(id="", prompt_filter_results=[{"prompt_index": 0}])) is Kind.OPENING
 

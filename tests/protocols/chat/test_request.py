@@ -43,7 +43,7 @@ def test_a_plain_request():
     assert (call.stream, call.framing, call.usage_asked) == (False, Framing.JSON, False)
     assert (call.output_limit, call.choices, call.tier, call.hosted_tools) == (None, 1, None, ())
     assert not call.opaque_input
-    assert not call.foreign_ids
+    assert not call.foreign_param
     assert call.tools_optional
     assert path(call, "m") == "/chat/completions"
 
@@ -166,8 +166,14 @@ def test_anything_else_is_opaque(changes):
 
 def test_a_file_id_is_foreign():
     call = read(**user({"type": "file", "file": {"file_id": "file-1"}}))
-    assert call.foreign_ids
+    assert call.foreign_param == "messages[0].content[0].file.file_id"
     assert call.opaque_input
+
+
+def test_so_are_googles_caches_and_azures_stores():
+    google = read(extra_body={"google": {"cached_content": "cachedContents/1"}})
+    assert google.foreign_param == "extra_body.google.cached_content"
+    assert read(data_sources=[{"type": "azure_search"}]).foreign_param == "data_sources"
 
 
 @pytest.mark.parametrize(

@@ -185,26 +185,39 @@ def test_text_is_bounded_by_its_bytes(changes):
 def test_anything_else_is_opaque(changes):
     call = read(**changes)
     assert call.opaque_input
-    assert not call.foreign_ids
+    assert not call.foreign_param
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "param"),
     [
-        {"cachedContent": "cachedContents/1"},
-        {"cached_content": "cachedContents/1"},
-        {"generationConfig": {"continuationToken": "AA"}},
-        user({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/1"}}),
-        user({"file_data": {"file_uri": "gs://bucket/a.png"}}),
-        user({"fileData": {"fileUri": 5}}),
-        {"tools": [{"fileSearch": {"fileSearchStoreNames": ["fileSearchStores/1"]}}]},
+        ({"cachedContent": "cachedContents/1"}, "cachedContent"),
+        ({"cached_content": "cachedContents/1"}, "cached_content"),
+        ({"generationConfig": {"continuationToken": "AA"}}, "generationConfig.continuationToken"),
+        (
+            user({"fileData": {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/1"}}),
+            "contents[0].parts[0].fileData.fileUri",
+        ),
+        (user({"file_data": {"file_uri": "gs://bucket/a.png"}}), "contents[0].parts[0].file_data.file_uri"),
+        (user({"fileData": {"fileUri": 5}}), "contents[0].parts[0].fileData.fileUri"),
+        ({"tools": [{"fileSearch": {"fileSearchStoreNames": ["fileSearchStores/1"]}}]}, "tools[0].fileSearch"),
     ],
     ids=str,
 )
-def test_files_and_caches_are_foreign(changes):
+def test_files_and_caches_are_foreign(changes, param):
     call = read(**changes)
-    assert call.foreign_ids
+    assert call.foreign_param == param
     assert call.opaque_input
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cachedContent": 1}, {"cached_content": {}}, {"generationConfig": {"continuationToken": 1}}], ids=str
+)
+def test_an_id_that_is_none_is_a_400(changes):
+    with pytest.raises(BadRequest) as found:
+        read(**changes)
+    assert found.value.code == "invalid_type"
+    assert found.value.param.rpartition(".")[2] in str(changes)
 
 
 @pytest.mark.parametrize(

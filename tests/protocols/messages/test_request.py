@@ -156,23 +156,34 @@ def test_anything_else_is_opaque(changes):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "param"),
     [
-        user({"type": "image", "source": {"type": "file", "file_id": "file_1"}}),
-        user({"type": "container_upload", "file_id": "file_1"}),
-        {"container": "container_1"},
+        (
+            user({"type": "image", "source": {"type": "file", "file_id": "file_1"}}),
+            "messages[0].content[0].source.file_id",
+        ),
+        (user({"type": "container_upload", "file_id": "file_1"}), "messages[0].content[0].file_id"),
+        ({"container": "container_1"}, "container"),
     ],
     ids=str,
 )
-def test_files_and_containers_are_foreign(changes):
+def test_files_and_containers_are_foreign(changes, param):
     call = read(**changes)
-    assert call.foreign_ids
+    assert call.foreign_param == param
     assert call.opaque_input
 
 
 def test_a_continued_thread_names_an_answer():
     call = read(thread={"type": "continue", "previous_message_id": "msg_1"})
     assert (call.provider_ids, call.opaque_input) == (("msg_1",), True)
+
+
+@pytest.mark.parametrize("changes", [{"container": 1}, {"container": ["c"]}], ids=str)
+def test_an_id_that_is_none_is_a_400(changes):
+    with pytest.raises(BadRequest) as found:
+        read(**changes)
+    assert found.value.code == "invalid_type"
+    assert found.value.param.rpartition(".")[2] in str(changes)
 
 
 @pytest.mark.parametrize(

@@ -145,23 +145,37 @@ def test_anything_else_is_opaque(changes):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "param"),
     [
-        {"prompt": {"id": "pmpt_1"}},
-        {"prompt": {"id": "pmpt_1"}, "input": None},
-        user({"type": "input_image", "file_id": "file-1"}),
-        {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]},
-        {"tools": [{"type": "code_interpreter", "container": "cntr_1"}]},
-        {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-1"]}}]},
-        {"tools": [{"type": "shell", "environment": {"type": "container_reference", "container_id": "cntr_1"}}]},
-        {"tools": [{"type": "mcp", "connector_id": "connector_gmail"}]},
+        ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ({"prompt": {"id": "pmpt_1"}, "input": None}, "prompt"),
+        (user({"type": "input_image", "file_id": "file-1"}), "input[0].content[0].file_id"),
+        ({"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, "tools[0].vector_store_ids"),
+        ({"tools": [{"type": "code_interpreter", "container": "cntr_1"}]}, "tools[0].container"),
+        (
+            {"tools": [{"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-1"]}}]},
+            "tools[0].container",
+        ),
+        (
+            {"tools": [{"type": "shell", "environment": {"type": "container_reference", "container_id": "cntr_1"}}]},
+            "tools[0].environment",
+        ),
+        ({"tools": [{"type": "mcp", "connector_id": "connector_gmail"}]}, "tools[0].connector_id"),
     ],
     ids=str,
 )
-def test_files_stores_and_prompts_are_foreign(changes):
+def test_files_stores_and_prompts_are_foreign(changes, param):
     call = read(**changes)
-    assert call.foreign_ids
+    assert call.foreign_param == param
     assert call.opaque_input
+
+
+@pytest.mark.parametrize("changes", [{"prompt": "pmpt_1"}, {"prompt": 1}], ids=str)
+def test_an_id_that_is_none_is_a_400(changes):
+    with pytest.raises(BadRequest) as found:
+        read(**changes)
+    assert found.value.code == "invalid_type"
+    assert found.value.param.rpartition(".")[2] in str(changes)
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,6 @@ class Blocks(ABC):
     def finish(self, end: End, stop_sequence: str | None = None) -> None:
         """See `vocabulary.Track`."""
         self.finished, self.stop_sequence = end, stop_sequence
-        if end is End.FAILED:
-            self.refuse("the provider gave its answer up")
 
     def wind_up(self) -> bytes:
         """Nothing more will come: end every block that is open or waits."""

@@ -28,14 +28,13 @@ class End(Enum):
     STOP = auto()
     STOP_SEQUENCE = auto()
     TOOL_CALLS = auto()
-    #: The limit, the context, or a pause that the client's protocol does not know: there is more to say.
+    #: The limit, the context, a pause that the client's protocol does not know, a failure of the model: more was to
+    #: come.
     LENGTH = auto()
     #: The provider's filter.
     FILTERED = auto()
     #: The model refused in words.
     REFUSED = auto()
-    #: The answer is useless: no protocol but the provider's own has a terminal for that.
-    FAILED = auto()
 
 
 #: Any other value is a stop: vendors have their own names for it (``eos``, ``end_turn``).
@@ -48,7 +47,9 @@ FROM_CHAT: Mapping[str, End] = {
     "content_filter": End.FILTERED,
     "refusal": End.FILTERED,
     "stop_sequence": End.STOP_SEQUENCE,
-    "error": End.FAILED,
+    # In a stream the native reader takes it for an error.
+    "error": End.LENGTH,
+    "insufficient_system_resource": End.LENGTH,
 }
 #: ``incomplete_details.reason``; any other means that something is missing all the same.
 FROM_INCOMPLETE: Mapping[str, End] = {"content_filter": End.FILTERED}
@@ -62,7 +63,8 @@ FROM_MESSAGES: Mapping[str, End] = {
     "compaction": End.LENGTH,
     "refusal": End.FILTERED,
 }
-#: Any other is one of Gemini's failures: MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER ...
+#: Any other is one of Gemini's failures (MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER ...) and `LENGTH`: a stop
+#: would tell an agent that it has everything. Natively such an answer is complete, so it is everywhere.
 FROM_GEMINI: Mapping[str, End] = {
     "STOP": End.STOP,
     "MAX_TOKENS": End.LENGTH,

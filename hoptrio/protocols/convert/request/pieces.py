@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
     from hoptrio.protocols.convert.request.conversation import Conversation, Part, ToolResult
 
-__all__ = ["EMPTY_SCHEMA", "error_text", "instructions", "joined", "present", "user_id"]
+__all__ = ["EMPTY_SCHEMA", "PARAGRAPH", "error_text", "instructions", "joined", "present", "user_id"]
 
 #: The schema of a tool without arguments, where a channel wants one.
 EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
-_PARAGRAPH = "\n\n"
+#: What stands between two texts of a turn.
+PARAGRAPH = "\n\n"
 
 
 def present(**members: Any) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def present(**members: Any) -> dict[str, Any]:
 
 def joined(parts: Iterable[Part]) -> str:
     """All text of some parts, as paragraphs."""
-    return _PARAGRAPH.join(part.text for part in parts if type(part) is Text and part.text)
+    return PARAGRAPH.join(part.text for part in parts if type(part) is Text and part.text)
 
 
 def instructions(conversation: Conversation) -> list[str]:

@@ -72,6 +72,8 @@ def _refuse(why: str, *harmless: object) -> Row:
 _CACHING = "a caching hint; every provider caches by its own rules"
 _STORED = "nothing is stored: a converted answer cannot be referred to later"
 _AT_PROVIDER = "names what is kept at the provider"
+_OF_AN_ANSWER = "names what is kept at the provider; a 404 where no answer of this account had it"
+_HOSTED = "the provider runs it; left out where it has no price and no call is forced"
 _MONEY = "changes who is billed or what is paid"
 _ONE_ANSWER = "there is one answer; 1 passes"
 _MEDIA = "only text answers are converted"
@@ -119,7 +121,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "functions": _refuse("replaced by `tools`", []),
         "function_call": _refuse("replaced by `tool_choice`"),
         "moderation": _refuse(_SAFETY),
-        "web_search_options": _refuse("a hosted search does not run on a converted channel"),
+        "web_search_options": _refuse(_HOSTED),
     },
     Protocol.RESPONSES: {
         "model": _to("model"),
@@ -153,8 +155,8 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "prompt_cache_retention": _drop(_CACHING),
         "max_tool_calls": _drop("bounds hosted tools, of which a converted request has none"),
         "truncation": _drop("a prompt that is too long is the channel's error"),
-        "previous_response_id": _refuse(_AT_PROVIDER),
-        "conversation": _refuse(_AT_PROVIDER),
+        "previous_response_id": _refuse(_OF_AN_ANSWER),
+        "conversation": _refuse(_OF_AN_ANSWER),
         "prompt": _refuse(_AT_PROVIDER),
         "background": _refuse("outlives the response", False),
         "background_options": _refuse("outlives the response"),
@@ -192,7 +194,7 @@ CLIENT: Mapping[Protocol, Mapping[str, Row]] = {
         "thread": _refuse(_AT_PROVIDER),
         "user_profile_id": _refuse(_AT_PROVIDER),
         "workspace_id": _refuse(_AT_PROVIDER),
-        "mcp_servers": _refuse("hosted tools do not run on a converted channel", []),
+        "mcp_servers": _refuse(_HOSTED, []),
         "compaction": _refuse("a compaction is the provider's own"),
         "fallbacks": _refuse(_MONEY, []),
         "fallback_credit_token": _refuse(_MONEY),

@@ -15,7 +15,7 @@ from hoptrio.protocols.convert import possible, read
 from hoptrio.protocols.convert.carrier import unpack
 from hoptrio.protocols.events import Protocol
 from hoptrio.protocols.registry import RULES
-from tests.support.converting import bodies, call, convert_body
+from tests.support.converting import bodies, call, chat_chunk, convert_body, convert_stream, payloads, sse
 
 PAIRS = [(a.value, b.value) for a in Protocol for b in Protocol if possible(b, a, stream=False)]
 each_pair = pytest.mark.parametrize(("channel", "client"), PAIRS)
@@ -122,13 +122,6 @@ def test_a_stop_sequence_is_named():
     assert json.loads(convert_body(body, "messages", "chat").body)["choices"][0]["finish_reason"] == "stop"
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "OTHER"])
-def test_a_failure_of_gemini_is_no_answer(reason):
-    converted = convert_body(ending("gemini", reason), "gemini", "chat")
-    assert converted.unconvertible
-    assert converted.body == b""
-
-
 def test_an_error_in_a_200_is_an_error():
     converted = convert_body({"error": {"message": "no", "code": 400}}, "chat", "messages")
     assert converted.error.status == 400
@@ -161,8 +154,51 @@ def test_half_a_call_is_left_out_of_an_answer_that_was_cut():
     body["choices"][0] = {"index": 0, "message": message, "finish_reason": "length"}
     content = json.loads(convert_body(body, "chat", "messages").body)["content"]
     assert [block["type"] for block in content] == ["text"]
-    body["choices"][0]["finish_reason"] = "tool_calls"
-    assert convert_body(body, "chat", "messages").unconvertible == "the arguments of a tool call are no object"
+
+
+BROKEN = ["{broken", "[1]", "null", '"s"', "{}{}"]
+
+
+def calling(arguments):
+    """A whole Chat answer with one call."""
+    made = {"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    body = bodies()["chat"]
+    message = {"role": "assistant", "content": "a", "tool_calls": [made]}
+    body["choices"][0] = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return body
+
+
+@pytest.mark.parametrize("arguments", BROKEN)
+def test_arguments_that_are_no_object_are_paid_for_and_come_in_anthropics_wrapper(arguments):
+    converted = convert_body(calling(arguments), "chat", "messages")
+    message = json.loads(converted.body)
+    assert (converted.unconvertible, message["stop_reason"]) == ("", "tool_use")
+    assert message["content"][1]["input"] == {"INVALID_JSON": arguments}
+
+
+@pytest.mark.parametrize("arguments", BROKEN)
+def test_gemini_calls_them_malformed(arguments):
+    converted = convert_body(calling(arguments), "chat", "gemini")
+    candidate = json.loads(converted.body)["candidates"][0]
+    assert (converted.unconvertible, candidate["finishReason"]) == ("", "MALFORMED_FUNCTION_CALL")
+    assert candidate["content"]["parts"] == [{"text": "a"}]
+
+
+@pytest.mark.parametrize("arguments", BROKEN)
+@pytest.mark.parametrize("client", ["messages", "gemini", "responses"])
+def test_a_stream_of_them_is_complete_and_paid_for_as_well(client, arguments):
+    made = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]}
+    counts = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    raw = sse([chat_chunk(made), chat_chunk({}, "tool_calls", usage=counts)], done=True)
+    stream = convert_stream(raw, "chat", client)
+    assert (stream.complete, stream.reader.unconvertible) == (True, "")
+    given = "".join(
+        event["delta"]["partial_json"]
+        for event in payloads(stream.wire)
+        if event.get("type") == "content_block_delta" and "partial_json" in event["delta"]
+    )
+    assert given == (arguments if client == "messages" else "")
+    assert (b"MALFORMED_FUNCTION_CALL" in stream.wire) == (client == "gemini")
 
 
 def test_an_image_goes_where_there_is_a_place_for_it():

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from hoptrio.protocols.convert.carrier import unpack
 from hoptrio.protocols.convert.naming import ToolName
 from hoptrio.protocols.events import Kind
-from tests.support.converting import GOLDEN, RESP, chat_chunk, convert_stream, named, payloads, sse
+from tests.support.converting import (
+    DIRECTIONS,
+    GOLDEN,
+    RESP,
+    bodies,
+    chat_chunk,
+    convert_body,
+    convert_stream,
+    named,
+    payloads,
+    sse,
+)
 from tests.support.sdks import hear
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
@@ -200,6 +213,26 @@ def test_a_citation_goes_where_both_have_one():
     assert response["output"][0]["content"][0]["annotations"] == [{"type": "url_citation", **cited}]
 
 
+CITED = {"type": "url_citation", "url_citation": {"url": "https://a", "title": "A", "start_index": 0, "end_index": 1}}
+GROUNDED = {"groundingChunks": [{"web": {"uri": "https://a", "title": "A"}}]}
+
+
+def test_a_source_is_grounding_for_a_gemini_client_once():
+    raw = chat({"content": "a", "annotations": [CITED]}, {"content": "b", "annotations": [CITED]})
+    chunks = payloads(convert_stream(raw, "chat", "gemini").wire)
+    found = [chunk["candidates"][0].get("groundingMetadata") for chunk in chunks]
+    assert found == [None] * (len(chunks) - 1) + [GROUNDED]
+    body = bodies()["chat"]
+    body["choices"][0]["message"]["annotations"] = [CITED, CITED]
+    candidate = json.loads(convert_body(body, "chat", "gemini").body)["candidates"][0]
+    assert candidate["groundingMetadata"] == GROUNDED
+
+
+def test_an_answer_without_sources_has_no_grounding():
+    assert b"grounding" not in convert_stream(GOLDEN["chat"], "chat", "gemini").wire
+    assert b"grounding" not in convert_body(bodies()["chat"], "chat", "gemini").body
+
+
 def test_log_probabilities_go_where_both_have_them():
     token = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}
     chunk = chat_chunk({"content": "a"}, "stop", usage=USAGE)
@@ -279,12 +312,74 @@ def test_gemini_arguments_in_pieces():
     assert heard.ids[0].startswith("call_")
 
 
-@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "OTHER", "SOMETHING_NEW"])
-def test_geminis_failures_have_no_terminal_elsewhere(reason):
-    chunk = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": reason}]}
-    stream = convert_stream(sse([chunk]), "gemini", "messages")
-    assert stream.reader.unconvertible
-    assert not stream.complete
+FAILURES = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "SOMETHING_NEW"]
+each_failure = pytest.mark.parametrize("reason", FAILURES)
+
+
+def failed(reason):
+    """An answer that Gemini ends with one of its failures."""
+    return {
+        "candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": reason}],
+        "usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7},
+    }
+
+
+@each_failure
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_a_failure_of_geminis_is_complete_and_evident_as_it_is_natively_and_says_that_something_is_missing(
+    client, reason
+):
+    stream = convert_stream(sse([failed(reason)]), "gemini", client)
+    heard = hear(client, stream.wire)
+    assert (stream.complete, stream.reader.unconvertible) == (True, "")
+    assert (heard.text, heard.finish, heard.usage) == ("a", "length", (5, 0, 2, 0))
+
+
+@each_failure
+@pytest.mark.parametrize("client", ["chat", "responses", "messages"])
+def test_so_is_a_whole_answer(client, reason):
+    converted = convert_body(failed(reason), "gemini", client)
+    assert converted.unconvertible == ""
+    assert LENGTH[client] in converted.body
+
+
+LENGTH = {
+    "chat": b'"finish_reason":"length"',
+    "responses": b'"reason":"max_output_tokens"',
+    "messages": b'"stop_reason":"max_tokens"',
+    "gemini": b'"finishReason":"MAX_TOKENS"',
+}
+STOP = {
+    "chat": b'"finish_reason":"stop"',
+    "responses": b'"status":"completed"',
+    "messages": b'"stop_reason":"end_turn"',
+    "gemini": b'"finishReason":"STOP"',
+}
+
+
+@pytest.mark.parametrize(("channel", "client"), DIRECTIONS)
+def test_no_reason_to_stop_makes_an_answer_useless(channel, client):
+    body = bodies()[channel]
+    place = {"chat": ["choices", 0], "gemini": ["candidates", 0], "messages": [], "responses": []}[channel]
+    holder = body
+    for step in place:
+        holder = holder[step]
+    name = {"chat": "finish_reason", "gemini": "finishReason", "messages": "stop_reason", "responses": "status"}
+    for reason in ("error", "insufficient_system_resource", "gone fishing", "OTHER"):
+        holder[name[channel]] = reason
+        converted = convert_body(body, channel, client)
+        assert converted.unconvertible == ""
+        assert json.loads(converted.body)
+
+
+@pytest.mark.parametrize("client", ["responses", "messages", "gemini"])
+@pytest.mark.parametrize(
+    ("reason", "end"), [("error", LENGTH), ("insufficient_system_resource", LENGTH), ("eos", STOP), ("new", STOP)]
+)
+def test_a_whole_chat_answer_that_a_provider_gave_up_is_not_all_and_any_other_word_is_a_stop(client, reason, end):
+    body = bodies()["chat"]
+    body["choices"][0] |= {"finish_reason": reason, "message": {"role": "assistant", "content": "a"}}
+    assert end[client] in convert_body(body, "chat", client).body
 
 
 def test_a_blocked_prompt_is_a_complete_answer():
@@ -294,3 +389,13 @@ def test_a_blocked_prompt_is_a_complete_answer():
     }
     heard = hear("messages", convert_stream(sse([chunk]), "gemini", "messages").wire)
     assert (heard.text, heard.finish, heard.usage) == ("", "filtered", (5, 0, 0, 0))
+
+
+@pytest.mark.parametrize("kind", [[], {}, ["message"], {"type": "message"}, 1, None])
+@pytest.mark.parametrize("event", ["response.output_item.added", "response.output_item.done"])
+@pytest.mark.parametrize("client", ["chat", "messages", "gemini"])
+def test_an_item_whose_type_is_no_text_is_passed_over(client, event, kind):
+    odd = named([{"type": event, "output_index": 9, "item": {"id": "i", "type": kind}}])
+    stream = convert_stream(odd + GOLDEN["responses"], "responses", client)
+    assert stream.complete
+    assert hear(client, stream.wire).text == "Hello world"

@@ -102,10 +102,11 @@ class ChatDecoder:
                 wire += track.text(content, _logprobs(choice.logprobs) if choice.logprobs else None)
             else:
                 wire += _parts(track, content)
-        if delta.tool_calls:
-            wire += self._calls_of(choice.index).take(track, delta.tool_calls)
+        # Before the calls: sources belong to the text.
         if delta.refusal or delta.annotations or delta.images or delta.function_call or delta.audio:
             wire += self._take_rare(track, delta, choice)
+        if delta.tool_calls:
+            wire += self._calls_of(choice.index).take(track, delta.tool_calls)
         return wire
 
     def _take_rare(self, track: Track, delta: _Delta, choice: _Choice) -> bytes:

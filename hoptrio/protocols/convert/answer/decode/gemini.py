@@ -1,7 +1,8 @@
 """Reads Gemini chunks for an encoder. Pure. A whole body is a chunk.
 
 What the provider ran itself (code, searches) is passed over. A ``thoughtSignature`` is needed back where it stood at a
-function call (protocols page 7.2), so it is passed on before the call.
+function call (protocols page 7.2), so it is passed on before the call; that of a text or thought comes with its end,
+and is passed on behind it.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class GeminiDecoder:
             if candidate.content is not None and candidate.content.parts:
                 wire += parts.take(candidate.content.parts)
             if _is_set(candidate.finish_reason):
-                wire += parts.finish(FROM_GEMINI.get(candidate.finish_reason, End.FAILED))
+                wire += parts.finish(FROM_GEMINI.get(candidate.finish_reason, End.LENGTH))
         if chunk.feedback is not None and _is_set(chunk.feedback.block_reason):
             wire += self._parts(0).finish(End.FILTERED)
         return wire
@@ -125,8 +126,11 @@ class _Parts:
                 wire += self._track.reasoning(text) if part.thought else self._track.text(text)
             elif isinstance(part.function_call, dict):
                 wire += self._call(part.function_call, part.thought_signature)
+                continue
             elif isinstance(part.inline_data, dict):
                 wire += self._inline(part.inline_data)
+            if part.thought_signature:
+                wire += self._state(part.thought_signature)
         return wire
 
     def finish(self, end: End) -> bytes:
@@ -139,8 +143,7 @@ class _Parts:
         name, args = call.get("name"), call.get("args")
         if isinstance(name, str) and name:
             wire += self._end_call()
-            if isinstance(signature, str) and signature:
-                wire += self._track.state(Carried(Protocol.GEMINI, signature))
+            wire += self._state(signature)
             self._calls += 1
             wire += self._track.tool_open(self._calls, _text(call.get("id")), name)
             self._args = {}
@@ -151,6 +154,9 @@ class _Parts:
         for piece in call.get("partialArgs") or () if isinstance(call.get("partialArgs"), list) else ():
             put(self._args, piece)
         return wire if call.get("willContinue") else wire + self._end_call()
+
+    def _state(self, signature: Any) -> bytes:
+        return self._track.state(Carried(Protocol.GEMINI, signature)) if _text(signature) else b""
 
     def _end_call(self) -> bytes:
         if self._args is None:

@@ -176,7 +176,8 @@ class ResponsesDecoder:
 
     def _take_item(self, key: Any, item: dict[str, Any]) -> bytes:
         """An item that is complete: what was not passed on yet, and its end."""
-        kind = item.get("type")
+        # A stranger's type may be of any make, and a set refuses some.
+        kind = _text(item.get("type"))
         if self._is_call(item):
             wire = self._open_call(key, item)
             call = self._calls[key]

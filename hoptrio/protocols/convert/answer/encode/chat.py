@@ -168,16 +168,12 @@ class _ChatTrack:
         return self._write({"images": [self._listed(url)]})
 
     def finish(self, end: End, stop_sequence: str | None = None) -> None:
-        """Written with the terminal; a failure has none."""
+        """Written with the terminal."""
         self._end = end
-        if end is End.FAILED:
-            self._owner.refuse("the provider gave its answer up")
 
     def close_all(self) -> bytes:
         """The chunk with the ``finish_reason``."""
         end = refined(self._end, called=bool(self._calls), refused=self._refused)
-        if end not in CHAT:
-            return b""
         reason = b'{},"finish_reason":"' + CHAT[end].encode() + b'"}'
         return self._opening() + self._delta + reason + self._owner.tail
 

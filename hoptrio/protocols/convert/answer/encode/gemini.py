@@ -23,11 +23,13 @@ from hoptrio.protocols.members import loads
 from hoptrio.protocols.sse import data_event
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hoptrio.contract import Reason
     from hoptrio.errors import HoptrioError
-    from hoptrio.protocols.convert.answer.vocabulary import Origin, Weighed
+    from hoptrio.protocols.convert.answer.vocabulary import Citation, Origin, Weighed
 
-__all__ = ["GeminiEncoder", "call_part", "finish_reason"]
+__all__ = ["GeminiEncoder", "call_part", "finish_reason", "grounding"]
 
 _encode = msgspec.json.Encoder().encode
 #: Looking a member up in its enum costs 60 ns.
@@ -108,6 +110,7 @@ class _GeminiTrack(Blocks):
         self._calls = 0
         #: A call was left out.
         self._malformed = False
+        self._citations: list[Citation] = []
         #: A token that waits for its part.
         self._carried: Carried | None = None
         self._head = b'{"candidates":[{"index":%d,"content":{"role":"model","parts":[' % choice
@@ -137,7 +140,12 @@ class _GeminiTrack(Blocks):
             "index": self._choice,
             "content": {"role": "model", "parts": [part]},
             "finishReason": finish_reason(self, malformed=self._malformed),
+            **grounding(self._citations),
         }
+
+    def _cite(self, block: Block, citation: Citation) -> bytes:
+        self._citations.append(citation)
+        return b""
 
     def _begin(self, block: Block) -> bytes:
         return b""
@@ -156,7 +164,7 @@ class _GeminiTrack(Blocks):
         if block.sort is Sort.IMAGE:
             return self._part({"inlineData": {"mimeType": block.name, "data": block.text}}, signed=True)
         if block.sort is Sort.REASONING:
-            self._keep(block)
+            return self._keep(block)
         if block.sort is not Sort.TOOL:
             return b""
         part = call_part(block, self._owner.origin, f"{self._choice}_{self._calls}")
@@ -164,11 +172,15 @@ class _GeminiTrack(Blocks):
         self._malformed = self._malformed or part is None
         return b"" if part is None else self._part(part, signed=True)
 
-    def _keep(self, block: Block) -> None:
-        """A token that waits for its part; with the reasoning it was made for, unless the client has that."""
-        if block.carried is not None:
-            text = None if self._owner.show_thoughts else block.text or None
-            self._carried = msgspec.structs.replace(block.carried, text=block.carried.text or text)
+    def _keep(self, block: Block) -> bytes:
+        """A token that waits for its part; with the reasoning it was made for, unless the client has that. One that
+        waits already gets an empty part."""
+        if block.carried is None:
+            return b""
+        wire = b"" if self._carried is None else self._part({"text": ""}, signed=True)
+        text = None if self._owner.show_thoughts else block.text or None
+        self._carried = msgspec.structs.replace(block.carried, text=block.carried.text or text)
+        return wire
 
     def _part(self, part: dict[str, Any], *, signed: bool = False) -> bytes:
         if signed:
@@ -191,9 +203,16 @@ def call_part(block: Block, origin: Origin, place: str) -> dict[str, Any] | None
     return {"functionCall": {"id": call_id, "name": tool.name if tool else block.name, "args": args}}
 
 
+def grounding(citations: Iterable[Citation]) -> dict[str, Any]:
+    """The candidate's member for sources, each page once. Which words they are for is not said: Gemini counts bytes."""
+    titles = {each.url: each.title for each in citations}
+    chunks = [{"web": {"uri": url, "title": title}} for url, title in titles.items()]
+    return {"groundingMetadata": {"groundingChunks": chunks}} if chunks else {}
+
+
 def finish_reason(track: Blocks, *, malformed: bool) -> str:
     """Gemini's word; a call that was left out is one that the limit cut, or malformed."""
     end = refined(track.finished, called=track.called, refused=track.refused)
     if malformed and end is not End.LENGTH:
         return "MALFORMED_FUNCTION_CALL"
-    return GEMINI.get(end, "OTHER")
+    return GEMINI[end]

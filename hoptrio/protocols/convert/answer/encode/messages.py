@@ -93,7 +93,7 @@ class MessagesEncoder(Blocks):
         wire = self.wind_up()
         end = refined(self.finished, called=self.called, refused=self.refused)
         delta = {
-            "stop_reason": MESSAGES.get(end, "end_turn"),
+            "stop_reason": MESSAGES[end],
             "stop_sequence": self.stop_sequence if end is End.STOP_SEQUENCE else None,
         }
         return wire + _event("message_delta", delta=delta, usage=messages_usage(usage)) + _event("message_stop")

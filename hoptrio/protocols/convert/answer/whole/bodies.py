@@ -1,7 +1,8 @@
 """The bodies of the four protocols, from what was collected. Pure.
 
 A tool call whose arguments a limit has cut is left out where they must be an object: half a command must never be run
-(cases 40). Without that excuse such a call makes the answer useless.
+(cases 40). Without that excuse they are what the model said and what is paid for: Gemini has a finish reason for that,
+Anthropic a wrapper.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from hoptrio.limits import CHOICES_MAX
 from hoptrio.protocols.convert.answer import items
 from hoptrio.protocols.convert.answer.amounts import chat_usage, gemini_usage, messages_usage
 from hoptrio.protocols.convert.answer.blocks import Sort
-from hoptrio.protocols.convert.answer.encode.gemini import call_part, finish_reason
+from hoptrio.protocols.convert.answer.encode.gemini import call_part, finish_reason, grounding
 from hoptrio.protocols.convert.answer.ends import CHAT, MESSAGES, End, refined
 from hoptrio.protocols.convert.answer.whole.collector import BodyEncoder
 from hoptrio.protocols.convert.carrier import pack
@@ -27,10 +28,13 @@ if TYPE_CHECKING:
     from hoptrio.protocols.convert.answer.blocks import Block
     from hoptrio.protocols.convert.answer.vocabulary import Origin, Weighed
     from hoptrio.protocols.convert.answer.whole.collector import Collected
+    from hoptrio.protocols.convert.carrier import Carried
 
 __all__ = ["ChatBody", "GeminiBody", "MessagesBody", "ResponsesBody"]
 
 _encode = msgspec.json.encode
+#: In an object of this one member Anthropic documents arguments that are none (fine-grained tool streaming).
+_INVALID = "INVALID_JSON"
 
 
 class ChatBody(BodyEncoder):
@@ -58,7 +62,7 @@ class ChatBody(BodyEncoder):
             "index": track.choice,
             "message": self._message(track),
             "logprobs": {"content": logprobs, "refusal": None} if logprobs else None,
-            "finish_reason": CHAT.get(end, "stop"),
+            "finish_reason": CHAT[end],
         }
 
     def _message(self, track: Collected) -> dict[str, Any]:
@@ -134,7 +138,7 @@ class MessagesBody(BodyEncoder):
                 "role": "assistant",
                 "model": self.origin.model,
                 "content": [each for each in content if each is not None],
-                "stop_reason": MESSAGES.get(end, "end_turn"),
+                "stop_reason": MESSAGES[end],
                 "stop_sequence": track.stop_sequence if end is End.STOP_SEQUENCE else None,
                 "usage": messages_usage(usage),
             }
@@ -173,7 +177,9 @@ class GeminiBody(BodyEncoder):
         malformed = False
         for at, block in enumerate(track.blocks):
             if block.sort is Sort.REASONING:
-                signature = self._signature(block) or signature
+                if block.carried is not None:
+                    parts += _alone(signature)
+                    signature = self._signature(block.carried, block.text)
                 if self._show_thoughts and block.text:
                     parts.append({"text": block.text, "thought": True})
                 continue
@@ -182,19 +188,16 @@ class GeminiBody(BodyEncoder):
             if part is not None:
                 parts.append(part | ({"thoughtSignature": signature} if signature else {}))
                 signature = ""
-        if signature:
-            parts.append({"text": "", "thoughtSignature": signature})
         return {
-            "content": {"role": "model", "parts": parts},
+            "content": {"role": "model", "parts": parts + _alone(signature)},
             "finishReason": finish_reason(track, malformed=malformed),
             "index": track.choice,
+            **grounding(each for block in track.blocks for each in block.citations),
         }
 
-    def _signature(self, block: Block) -> str:
-        if block.carried is None:
-            return ""
-        text = None if self._show_thoughts else block.text or None
-        return pack(msgspec.structs.replace(block.carried, text=block.carried.text or text))
+    def _signature(self, carried: Carried, thoughts: str) -> str:
+        text = None if self._show_thoughts else thoughts or None
+        return pack(msgspec.structs.replace(carried, text=carried.text or text))
 
     def _part(self, block: Block, place: str) -> dict[str, Any] | None:
         if block.sort is Sort.TOOL:
@@ -222,6 +225,11 @@ def _chat_image(block: Block) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{block.name};base64,{block.text}"}}
 
 
+def _alone(signature: str) -> list[dict[str, Any]]:
+    """An empty part for a token that has no other."""
+    return [{"text": "", "thoughtSignature": signature}] if signature else []
+
+
 def _responses_part(block: Block) -> dict[str, Any]:
     if block.sort is Sort.REFUSAL:
         return items.refusal_part(block.text)
@@ -236,8 +244,8 @@ def _text_block(block: Block) -> dict[str, Any] | None:
 def _tool_use(track: Collected, block: Block, origin: Origin, at: int) -> dict[str, Any] | None:
     given = loads((block.text.strip() or "{}").encode())
     if not isinstance(given, dict):
-        if track.finished is not End.LENGTH:
-            track.refuse("the arguments of a tool call are no object")
-        return None
+        if track.finished is End.LENGTH:
+            return None
+        given = {_INVALID: block.text}
     tool = origin.names.get(block.name) or ToolName(block.name)
     return {"type": "tool_use", "id": block.id or f"toolu_{origin.token}_{at}", "name": tool.name, "input": given}

@@ -7,6 +7,7 @@ without one belongs to the oldest open call of its name.
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -106,11 +107,12 @@ class _Turns:
         system = tuple(self._system(body))
         if system:
             yield Turn(Role.SYSTEM, system)
-        for param, content in fields.objects(fields.optional_list(body, "contents"), "contents"):
-            role = _ROLES.get(_string(content, "role", param))
-            if role is None:
-                raise unconvertible(f"{param}.role", "contents of this role are not converted")
-            yield from self._turns(role, content, param)
+        contents = fields.objects(fields.optional_list(body, "contents"), "contents")
+        for role, group in groupby(contents, key=_voice):
+            said = list(group)
+            # Google's helpers keep each chunk of an answer as a content of its own: together they are the model's turn.
+            for turn in [said] if role is Role.ASSISTANT else [[each] for each in said]:
+                yield from self._turns(role, [part for param, content in turn for part in _parts(content, param)])
 
     def _system(self, body: dict[str, Any]) -> Iterator[Text]:
         value = _member(body, "systemInstruction")
@@ -120,18 +122,18 @@ class _Turns:
         for path, part in _parts(_object(body, "systemInstruction", "systemInstruction"), "systemInstruction"):
             yield Text(_string(part, "text", path))
 
-    def _turns(self, role: Role, content: dict[str, Any], param: str) -> Iterator[Turn]:
+    def _turns(self, role: Role, parts: list[tuple[str, dict[str, Any]]]) -> Iterator[Turn]:
         rest: list[Part] = []
         results: list[Part] = []
         thought = ""
-        for path, part in _parts(content, param):
+        for path, part in parts:
             if part.get("thought") is True and _member(part, "thoughtSignature") is None:
                 thought += _string(part, "text", path)
                 continue
             rest.extend(_reasoning(part, path, thought))
             thought = ""
             for each in self._part(part, path):
-                (results if type(each) is ToolResult else rest).append(each)
+                _append(results if type(each) is ToolResult else rest, each)
         if results:
             yield Turn(Role.TOOL, tuple(results))
         if rest or not results:
@@ -183,6 +185,24 @@ class _Turns:
         while waiting and waiting[0] in self.answered:
             waiting.popleft()
         return waiting[0] if waiting else ""
+
+
+def _voice(content: tuple[str, dict[str, Any]]) -> Role:
+    """Whose words a content holds."""
+    param, value = content
+    role = _ROLES.get(_string(value, "role", param))
+    if role is None:
+        raise unconvertible(f"{param}.role", "contents of this role are not converted")
+    return role
+
+
+def _append(parts: list[Part], part: Part) -> None:
+    """Texts one after another are one text: to Google, a part is no paragraph."""
+    last = parts[-1] if parts else None
+    if type(part) is Text and type(last) is Text:
+        parts[-1] = Text(last.text + part.text)
+    else:
+        parts.append(part)
 
 
 def _parts(content: dict[str, Any], param: str) -> Iterator[tuple[str, dict[str, Any]]]:

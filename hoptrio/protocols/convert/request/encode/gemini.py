@@ -17,7 +17,7 @@ from hoptrio.protocols.convert.request.conversation import (
     ToolUse,
 )
 from hoptrio.protocols.convert.request.efforts import budget_of
-from hoptrio.protocols.convert.request.pieces import instructions, joined, present
+from hoptrio.protocols.convert.request.pieces import PARAGRAPH, instructions, joined, present
 from hoptrio.protocols.convert.request.tables import param_of, unconvertible
 from hoptrio.protocols.convert.request.tools import arguments_object, chosen, functions
 from hoptrio.protocols.events import Protocol
@@ -63,10 +63,10 @@ class _Contents:
             parts = self._parts(turn)
             if not parts:
                 continue
-            if contents and contents[-1]["role"] == role:
-                contents[-1]["parts"].extend(parts)
-            else:
-                contents.append({"role": role, "parts": parts})
+            if not contents or contents[-1]["role"] != role:
+                contents.append({"role": role, "parts": []})
+            for part in parts:
+                _add(contents[-1]["parts"], part)
         return contents
 
     def _parts(self, turn: Turn) -> list[dict[str, Any]]:
@@ -75,7 +75,9 @@ class _Contents:
         signed = False
         for part in turn.parts:
             if type(part) is Reasoning:
-                signature = part.carried.token if part.carried.family is Protocol.GEMINI else signature
+                if part.carried.family is Protocol.GEMINI:
+                    parts += _alone(signature)
+                    signature = part.carried.token
                 continue
             written = self._part(part)
             if "functionCall" in written and not signature and not signed:
@@ -88,9 +90,7 @@ class _Contents:
             parts.append(written)
             if type(part) is ToolResult:
                 parts += [self._part(each) for each in part.parts if type(each) is not Text]
-        if signature:
-            parts.append({"text": "", "thoughtSignature": signature})
-        return parts
+        return parts + _alone(signature)
 
     def _part(self, part: Any) -> dict[str, Any]:
         if type(part) is Text:
@@ -111,6 +111,19 @@ class _Contents:
             raise BadRequest(f"Invalid '{result.param}': it answers no tool call.", param=result.param)
         response = {"error" if result.error else "output": joined(result.parts)}
         return {"id": call_id(result.id), "name": name, "response": response}
+
+
+def _add(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    """Google joins texts as they are; elsewhere each is a paragraph."""
+    if parts and parts[-1].keys() == part.keys() == {"text"}:
+        parts[-1] = {"text": PARAGRAPH.join(text for text in (parts[-1]["text"], part["text"]) if text)}
+    else:
+        parts.append(part)
+
+
+def _alone(signature: str) -> list[dict[str, Any]]:
+    """A token that has no part of its own comes in an empty one, as Gemini itself sends it."""
+    return [{"text": "", "thoughtSignature": signature}] if signature else []
 
 
 def _media_type(part: Any) -> str:
