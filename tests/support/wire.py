@@ -65,10 +65,10 @@ class Wire:
         with trio.CancelScope() as scope:
             self._open.add(scope)
             try:
-                async with await trio.open_tcp_stream(host, int(port)) as far:
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(_pass_on, near, far, scope)
-                        nursery.start_soon(_pass_on, far, near, scope)
+                far = await trio.open_tcp_stream(host, int(port))
+                async with far, trio.open_nursery() as nursery:
+                    nursery.start_soon(_pass_on, near, far, scope)
+                    nursery.start_soon(_pass_on, far, near, scope)
             finally:
                 self._open.discard(scope)
 

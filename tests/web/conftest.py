@@ -43,6 +43,8 @@ TOKEN = "a-control-token"
 #: By contract; "" is the server's.
 KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "hopbase": "sk-web-hopbase", "lively": "sk-web-lively"}
 KEY = KEYS[""]
+#: Of an account whose streams all end before their test does, so that its charges can be counted.
+COUNTED, COUNTED_KEY = "counted", "sk-web-counted"
 #: As root chromium has no sandbox; nothing in the background may ask for other hosts.
 FLAGS = [
     *("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -160,6 +162,8 @@ async def _fill(config: Config) -> None:
         await ledger.create_account("acme", deposit_nanos=100 * 10**9)
         for contract, secret in KEYS.items():
             await ledger.create_key("acme", secret=secret, contract=contract or None)
+        await ledger.create_account(COUNTED, deposit_nanos=100 * 10**9)
+        await ledger.create_key(COUNTED, secret=COUNTED_KEY)
 
 
 @pytest.fixture(scope="package")

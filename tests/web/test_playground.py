@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.web.conftest import KEY, KEYS
+from tests.web.conftest import COUNTED, COUNTED_KEY, KEY, KEYS, TOKEN
 
 MODELS = {
     "chat": "gpt-5.6-sol",
@@ -126,6 +126,13 @@ def asked_of_the_provider(site, text):
     return sum(text in each["body"] for each in requests)
 
 
+def charges(site):
+    """How often the account that is counted was charged."""
+    program = {"authorization": f"Bearer {TOKEN}"}
+    entries = httpx.get(f"{site.control}/api/accounts/{COUNTED}/entries", headers=program, params={"limit": 1000}).json()
+    return [each["kind"] for each in entries].count("capture")
+
+
 @pytest.fixture
 def between(talk):
     """The wire between the page and the data plane."""
@@ -138,6 +145,8 @@ def between(talk):
 @pytest.mark.parametrize("protocol", list(MODELS))
 def test_however_often_the_page_is_loaded_in_mid_answer_the_answer_goes_on(talk, protocol):
     text = text_of(protocol)
+    before = charges(talk.site)
+    talk.page.get_by_label("API key").fill(COUNTED_KEY)
     answer = ask(talk, f"x\nsim: events=40 pace=40ms text={text}", protocol)
     expect(answer.locator(".said")).to_contain_text("-3>")
     request_id = answer.get_by_role("link").inner_text()
@@ -154,11 +163,14 @@ def test_however_often_the_page_is_loaded_in_mid_answer_the_answer_goes_on(talk,
     expect(talk.page.locator("#events .comment")).to_have_text([re.compile(r"^\(came back behind event \d+\)$")] * 2)
     expect(talk.page.locator("#events li").last).to_contain_text(TERMINALS[protocol])
     assert asked_of_the_provider(talk.site, text) == 1
-    assert talk.page.get_by_label("API key").input_value() == KEY
+    assert charges(talk.site) == before + 1
+    assert talk.page.get_by_label("API key").input_value() == COUNTED_KEY
 
 
 def test_a_connection_that_breaks_is_come_back_to_and_the_page_says_so(talk, between):
     text = text_of("cut")
+    before = charges(talk.site)
+    talk.page.get_by_label("API key").fill(COUNTED_KEY)
     answer = ask(talk, f"x\nsim: events=40 pace=40ms text={text}")
     expect(answer.locator(".said")).to_contain_text("-3>")
     between.cut()
@@ -173,6 +185,7 @@ def test_a_connection_that_breaks_is_come_back_to_and_the_page_says_so(talk, bet
     expect(answer.locator(".cost")).to_have_text(re.compile(r"^charged 0\.\d+ USD, \d+ tokens in, 40 out$"))
     expect(answer.locator(".timing")).to_contain_text("came back 1 time")
     assert asked_of_the_provider(talk.site, text) == 1
+    assert charges(talk.site) == before + 1
 
 
 def test_who_stops_while_the_connection_is_broken_is_not_brought_back(talk, between):
