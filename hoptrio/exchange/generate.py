@@ -161,13 +161,14 @@ async def _run(
         record=transcript,
     )
     record = msgspec.structs.replace(record, hold_nanos=admitted.quote.hold_nanos)
-    with gateway.registry.running(record, key.account.name, stream, meter):
-        try:
-            await stream.run()
-        finally:
-            if transcript is not None:
-                transcript.close()
-            _tell_observers(gateway, exchange, key, desk, meter)
+    gateway.registry.add(record, key.account.name, stream, meter)
+    try:
+        await stream.run()
+    finally:
+        gateway.registry.remove(record.id)
+        if transcript is not None:
+            transcript.close()
+        _tell_observers(gateway, exchange, key, desk, meter)
     if desk.claimed is not None and claim is not None:
         check_same(claim, desk.claimed)
     return desk.claimed

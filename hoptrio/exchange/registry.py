@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio.telemetry.snapshot import LiveStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hoptrio.contract import Reason
     from hoptrio.ledger.model import RequestRecord
     from hoptrio.stream.stream import Stream
@@ -56,15 +53,13 @@ class Registry:
     def __len__(self) -> int:
         return len(self._streams)
 
-    @contextmanager
-    def running(self, record: RequestRecord, account: str, stream: Stream, meter: Meter) -> Iterator[None]:
-        """Registered while the block runs; `account` is its name."""
+    def add(self, record: RequestRecord, account: str, stream: Stream, meter: Meter) -> None:
+        """`stream` runs from now on; `account` is its account's name."""
         self._streams[record.id] = _Running(record, account, stream, meter)
-        try:
-            yield
-        finally:
-            del self._streams[record.id]
-            meter.close()
+
+    def remove(self, request_id: str) -> None:
+        """It runs no more, and counts no more."""
+        self._streams.pop(request_id).meter.close()
 
     def get(self, request_id: str) -> Stream | None:
         """The live stream of a request, if it runs here."""
