@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ERRORS, WHOLE, response } from "./answers.mjs";
+import { ERRORS, WHOLE, json, response } from "./answers.mjs";
 
 const { call, followSettlement } = await import(`${process.env.HOPTRIO_STATIC}/call.mjs`);
 const { PROTOCOLS, emptyAnswer } = await import(`${process.env.HOPTRIO_STATIC}/protocols.mjs`);
