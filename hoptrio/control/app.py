@@ -43,6 +43,7 @@ def make_app(office: Office, access: Access) -> ASGIApp:
         exception_handlers={errors.HoptrioError: _refused, HTTPException: _not_found, Exception: _failed},
     )
     app.state.office = office
+    app.state.access = access
     app.state.turns = trio.CapacityLimiter(limits.CONTROL_QUESTIONS)
     return SecurityHeaders(Guard(app, access, guesses))
 

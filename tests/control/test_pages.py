@@ -333,6 +333,15 @@ async def parts(answer):
     return events
 
 
+async def test_a_live_page_ends_with_the_session(control, person, autojump_clock):
+    began_at = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(person.client.get, "/overview/live")
+        await trio.sleep(3 * limits.LIVE_EVERY_S)
+        await post(person, "/logout")
+    assert trio.current_time() - began_at < 6 * limits.LIVE_EVERY_S
+
+
 async def test_a_live_page_sends_what_changed_and_ends_to_be_opened_anew(control, person, autojump_clock):
     name = next(iter(control.office.config.catalogue.channels))
 
