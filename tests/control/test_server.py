@@ -75,10 +75,16 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(listening):
         stop.set()
         with trio.fail_after(10):
             await stopped.wait()
-        assert trio.current_time() - began_at < 1
+        assert trio.current_time() - began_at < 3
 
 
-async def test_it_ends_within_its_grace_however_long_the_system_waits_for_clients(listening, monkeypatch):
+@pytest.fixture
+def patient(monkeypatch):
+    """A system that keeps silent clients for long."""
+    monkeypatch.setattr(limits, "CONTROL_WRITE_STALL_S", 60)
+
+
+async def test_it_ends_within_its_grace_however_long_the_system_waits_for_clients(patient, listening):
     """Many that take nothing, with an answer each, on connections that the kernel would keep."""
     address, stop, stopped = listening
     request = f"GET /api/openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -94,8 +100,7 @@ async def test_it_ends_within_its_grace_however_long_the_system_waits_for_client
     stop.set()
     with trio.fail_after(10):
         await stopped.wait()
-    # Below the stall of the fixture, which the kernel would need.
-    assert trio.current_time() - began_at < limits.CONTROL_WRITE_STALL_S
+    assert trio.current_time() - began_at < 5
     for each in silent:
         each.close()
 
