@@ -362,6 +362,8 @@ IDEMPOTENCY_KEY_CHARS_MAX = 255
 CLAIM_KEPT_MS = 2 * 86_400_000
 #: A retry whose original cannot be reached is told to come back after this: holds of the dead are released by then.
 CLAIM_RETRY_S = 5
+#: Originals in a row may come to nothing, as each client leaves before its dispatch, until a retry is told that.
+CLAIM_ROUNDS_MAX = 16
 
 # -- service: workers and their supervisor ---------------------------------------------------------------------------
 

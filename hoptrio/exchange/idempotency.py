@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["check_same", "claim_of", "join"]
+__all__ = ["check_same", "claim_of", "join", "out_of_reach"]
 
 _HEADER = "idempotency-key"
 #: What Stripe calls it, and others after it.
@@ -54,25 +54,36 @@ def check_same(claim: Claim, claimed: Claimed) -> None:
 
 
 async def join(
-    gateway: Gateway, exchange: Asked, face: Face, rules: Rules, call: Call, key: ApiKey, claimed: Claimed
-) -> None:
-    """Tell the answer of the request that stands for this one, from its first byte. Raises Conflict, Gone."""
+    gateway: Gateway,
+    exchange: Asked,
+    face: Face,
+    rules: Rules,
+    call: Call,
+    key: ApiKey,
+    claimed: Claimed,
+    *,
+    yields: bool,
+) -> bool:
+    """Tell the answer of the request that stands for this one, from its first byte. False: it broke off or asked no
+    provider, and this client was told nothing; only if this one `yields` then. Raises Conflict, Gone."""
     playback = await gateway.find_stream(key.account.id, claimed.request_id)
     if playback is None:
-        raise _out_of_reach(claimed)
+        raise out_of_reach(claimed)
     shown = Face(rules, claimed.request_id, call.framing)
     shown.extra = [*face.extra, _REPLAYED]
-    await Retelling(
+    return await Retelling(
         exchange.writer,
         shown,
         playback,
         contract=gateway.contract_of(key),
         alive=rules.keepalive(call.framing, exchange.head.header_map) if call.stream else b"",
         replay=None,
+        yields=yields,
     ).run()
 
 
-def _out_of_reach(claimed: Claimed) -> errors.HoptrioError:
+def out_of_reach(claimed: Claimed) -> errors.HoptrioError:
+    """Why the answer of the request that stands for this one cannot be told."""
     if not claimed.running:
         return errors.Gone(LOST)
     # On another machine, or of a process that was killed and whose holds are about to be released.
