@@ -92,6 +92,17 @@ async def test_a_prewarm_is_answered_here_and_costs_nothing(autojump_clock):
         await assert_nothing_held(world, charged_nanos=RESPONSES.charge_nanos)
 
 
+async def test_a_prewarm_of_a_key_that_is_over_its_rate_is_a_429_and_none_counts(autojump_clock):
+    async with gateway(sse(*RESPONSES.events)) as world:
+        _, world.secret = await world.ledger.create_key("acme", rpm=1)
+        async with talk(world) as client:
+            for _ in range(2):
+                assert (await client.turn(generate=False))[-1]["type"] == "response.completed"
+            assert (await client.turn())[-1]["type"] == "response.completed"
+            assert (await client.turn())[-1]["status"] == 429
+            assert (await client.turn(generate=False))[-1]["status"] == 429
+
+
 async def test_a_continuation_goes_upstream_as_the_whole_conversation(autojump_clock):
     async with gateway(numbered(1), numbered(2), numbered(3)) as world, talk(world) as client:
         first = (await client.turn(input="one", store=False))[-1]["response"]
