@@ -100,7 +100,7 @@ async def _read(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> 
         body = await exchange.read_body()
         call = rules.parse(head.path, head.query, head.header_map, body)
         record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
-        claim = claim_of(gateway, key, contract, call, exchange.idempotency_key, body)
+        claim = claim_of(gateway, key, contract, call, exchange, body)
     except errors.HoptrioError as refusal:
         gateway.refusals.keep(record, refusal)
         raise

@@ -30,11 +30,14 @@ _REPLAYED = (b"idempotent-replayed", b"true")
 
 
 def claim_of(
-    gateway: Gateway, key: ApiKey, contract: Contract, call: Call, idempotency_key: str | None, body: bytes
+    gateway: Gateway, key: ApiKey, contract: Contract, call: Call, exchange: Asked, body: bytes
 ) -> Claim | None:
     """The claim of a request; None if it makes none, or streams are not kept for it. Raises BadRequest."""
+    idempotency_key = exchange.idempotency_key
     if idempotency_key is None or gateway.spools is None or not contract.reattach:
         return None
+    if sum(name == _HEADER.encode() for name, _ in exchange.head.headers) > 1:
+        raise errors.BadRequest("There is more than one Idempotency-Key.", param=_HEADER)
     if not 0 < len(idempotency_key) <= limits.IDEMPOTENCY_KEY_CHARS_MAX:
         raise errors.BadRequest(
             f"An Idempotency-Key has 1 to {limits.IDEMPOTENCY_KEY_CHARS_MAX} characters.", param=_HEADER

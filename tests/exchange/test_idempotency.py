@@ -196,6 +196,14 @@ async def test_a_key_of_no_or_too_many_characters_is_a_400(autojump_clock, tmp_p
         assert (await world.call("chat", headers={"idempotency-key": "x" * 255})).status == 200
 
 
+@pytest.mark.parametrize("second", ["order-1", "order-2"])
+async def test_more_than_one_key_is_a_400(second, autojump_clock, tmp_path):
+    async with gateway(sse(*CHAT_SAMPLE.events), spool=tmp_path) as world:
+        response = await world.call("chat", headers={"idempotency-key": "order-1", "Idempotency-Key": second})
+        assert (response.status, response.json["error"]["param"]) == (400, "idempotency-key")
+        assert not world.provider.seen
+
+
 @each_kind
 async def test_a_captured_answer_beyond_the_cap_is_gone_and_not_made_again(kind, autojump_clock, tmp_path):
     caps = Caps(kept_s=600, stream_bytes_max=100)
