@@ -52,6 +52,21 @@ class Home:
         """Where this process is asked."""
         return self.path / _SOCKET
 
+    def restore(self) -> bool:
+        """Make it again where somebody has taken it away; True = that was so, and what was in it is gone. Raises
+        OSError."""
+        if (self.path / _LOCK).exists():
+            return False
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self.path / f"{_NEW}{_LOCK}"
+        lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(self.path / _LOCK)
+        os.close(self._lock)
+        self._lock = lock
+        self.socket.unlink(missing_ok=True)
+        return True
+
     def close(self) -> None:
         """From now on it is a dead one's."""
         with suppress(OSError):

@@ -124,6 +124,11 @@ class Segments:
         while self.bytes + size > self.bytes_max and self._segments:
             self._remove(self._segments[0])
 
+    def clear(self) -> None:
+        """All files are gone, or are to go."""
+        for segment in list(self._segments):
+            self._remove(segment)
+
     def expire(self, now_ms: int) -> None:
         """Take away what nobody may ask for any more; and begin a new file now and then, or a stream would lie on the
         disk for as long as its file takes to fill."""

@@ -78,6 +78,10 @@ class Spool:
         """What this process may have on disk from now on."""
         self._segments.limit(bytes_max)
 
+    def clear_disk(self) -> None:
+        """What was on disk is gone, or is to go."""
+        self._segments.clear()
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def open(self, about: About, name_of: Callable[[bytes], str] | None = None) -> Transcript:

@@ -77,6 +77,8 @@ class Spools:
         self._now_ms = now_ms
         #: The indexes of dead homes that were searched; they do not change any more.
         self._left: dict[Path, Left] = {}
+        #: Cancelled when the socket is to be made again.
+        self._serving = trio.CancelScope()
 
     async def run(self) -> None:
         """Write out, expire, answer neighbours and clear up behind the dead, until cancelled."""
@@ -87,10 +89,13 @@ class Spools:
                 nursery.start_soon(self._sweep, self._home)
 
     async def _serve(self, home: Home) -> None:
-        try:
-            await serve(self.own, home.socket)
-        except OSError as error:
-            log.error("other processes cannot be told of the streams of this one", error=error.strerror)
+        while True:
+            with trio.CancelScope() as self._serving:
+                try:
+                    await serve(self.own, home.socket)
+                except OSError as error:
+                    log.error("other processes cannot be told of the streams of this one", error=error.strerror)
+                    await trio.sleep_forever()
 
     async def _sweep(self, home: Home) -> None:
         pause_s = limits.SPOOL_SWEEP_S
@@ -99,6 +104,10 @@ class Spools:
             before, pause_s = self.own.disk_bytes_max, limits.SPOOL_SWEEP_S
             work = partial(self._reckon, home, older_than_s=self._since_ms() / 1000, in_use=before)
             try:
+                if await trio.to_thread.run_sync(home.restore):
+                    log.warning("the spool of this process was taken away and is made again")
+                    self.own.clear_disk()
+                    self._serving.cancel()
                 mine = await trio.to_thread.run_sync(work)
             except OSError as error:
                 log.error("what the spool may have on disk cannot be reckoned", error=error.strerror)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -328,3 +329,45 @@ async def test_a_share_that_shrinks_is_free_for_others_once_it_is_given_back(mac
         assert share(other, bytes_max=16 * MIB) == 4 * MIB
         assert share(one, bytes_max=16 * MIB, in_use=one.own.disk_bytes_max) == 7 * MIB
         assert share(other, bytes_max=16 * MIB) == 7 * MIB
+
+
+async def test_a_directory_that_is_taken_away_is_made_again(machine, monkeypatch, capsys):
+    async with machine.process() as other:
+        monkeypatch.setattr(limits, "SPOOL_SWEEP_S", 0.02)
+        async with machine.process() as one:
+            tell(one, "req_1", 100 * KIB)
+            await on_disk(one)
+            shutil.rmtree(one._home.path)
+            with trio.fail_after(5):
+                while not one._home.socket.exists():  # noqa: ASYNC110 - another task makes it
+                    await trio.sleep(0.001)
+            assert await read(one, "req_1") == (b"", None)
+            tell(one, "req_2", 100 * KIB)
+            await on_disk(one)
+            assert not home.is_dead(one._home.path)
+            assert await read(other, "req_2") == (b"x" * 100 * KIB, CLEAN)
+        assert await read(other, "req_2") == (b"x" * 100 * KIB, CLEAN), "of a dead process now"
+        assert "was taken away" in capsys.readouterr().out
+
+
+async def test_what_is_written_before_that_is_noticed_is_kept_too(machine):
+    async with machine.process() as one:
+        shutil.rmtree(machine.directory)
+        tell(one, "req_1", 100 * KIB)
+        await on_disk(one)
+        assert await read(one, "req_1") == (b"x" * 100 * KIB, CLEAN)
+        assert stat.S_IMODE(one._home.path.stat().st_mode) == 0o700
+
+
+def tell(process, request_id, size):
+    transcript = begin(process, request_id, "")
+    transcript.take(b"x" * size)
+    transcript.finish(CLEAN)
+    process.own.write_out()
+
+
+async def on_disk(process):
+    """A thread writes it."""
+    with trio.fail_after(5):
+        while not list(process._home.path.glob("*.seg")) or process.own._scribe.queued_bytes:  # noqa: ASYNC110
+            await trio.sleep(0.001)
