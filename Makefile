@@ -28,7 +28,8 @@ demo:
 
 test:
 	@scripts/setup test
-	$(BIN)/python -m pytest -q -n 2 $(TEST_ARGS)
+	@# Three on two cores: many tests of real processes wait. Whoever is done takes over what others have before them.
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal $(TEST_ARGS)
 
 check:
 	@scripts/setup test

@@ -203,7 +203,6 @@ def test_results_are_read_again_as_they_were_written() -> None:
 
 def test_report_and_plots_are_made_again_from_the_results(tmp_path: Path) -> None:
     """Those that the results have figures for; the other plots are drawn in the same way."""
-    pytest.importorskip("matplotlib")
     found = results(scenario("idle-1000", RELAY, ours(), family="idle", streams=1000))
     (tmp_path / "results.json").write_bytes(msgspec.json.encode(found))
     assert CliRunner().invoke(report, [str(tmp_path)]).exit_code == 0

@@ -46,6 +46,11 @@ def test_every_guide_is_followed_somewhere_and_in_the_index():
     assert sorted(re.findall(r"\]\(([\w-]+)\.md\)", index)) == pages()
 
 
+def test_what_another_page_shows_of_the_browsers_program_is_what_is_run():
+    (shown,) = re.findall(r"^```js\n(.*?)^```$", (FOLDER.parent / "reattach.md").read_text("utf-8"), re.M | re.S)
+    assert shown in guides.files_of("browser")["hoptrio.js"]
+
+
 SAYS_HI = "```sh\necho hi there\n```\n\n"
 
 

@@ -24,6 +24,7 @@ from hoptrio.config import load
 from hoptrio.ledger.ledger import open_ledger
 from tests.support.certified import write_certificates
 from tests.support.running import process, simulator
+from tests.support.wire import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
     from hoptrio.config import Config
+    from tests.support.wire import Wire
 
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = Path(os.environ.get("HOPTRIO_SCREENSHOTS") or ROOT / "build" / "screenshots")
@@ -41,6 +43,8 @@ TOKEN = "a-control-token"
 #: By contract; "" is the server's.
 KEYS = {"": "sk-web-test", "anypath": "sk-web-anypath", "hopbase": "sk-web-hopbase", "lively": "sk-web-lively"}
 KEY = KEYS[""]
+#: Of an account whose streams all end before their test does, so that its charges can be counted.
+COUNTED, COUNTED_KEY = "counted", "sk-web-counted"
 #: As root chromium has no sandbox; nothing in the background may ask for other hosts.
 FLAGS = [
     *("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -56,6 +60,7 @@ shutdown_grace_seconds = 1
 [control]
 listen = "127.0.0.1:0"
 token = "{token}"
+gateway_url = "{gateway}"
 
 [ledger]
 url = "sqlite:///{folder}/hoptrio.db"
@@ -104,10 +109,15 @@ def find_chromium() -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a running gateway is reached."""
+    """Where a running gateway is reached, by browsers over a wire that can be cut."""
 
-    data: str
+    between: Wire
     control: str
+    provider: str
+
+    @property
+    def data(self) -> str:
+        return self.between.url
 
 
 @dataclass
@@ -137,12 +147,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two workers on one ledger, and a simulated provider behind them."""
     folder = tmp_path_factory.mktemp("site")
     file = folder / "hoptrio.toml"
-    with simulator() as provider:
+    with simulator() as provider, wire() as between:
         models = "".join(_MODEL.format(name=name) for name in _MODELS)
-        file.write_text(_CONFIG.format(token=TOKEN, folder=folder, provider=provider) + models)
+        file.write_text(_CONFIG.format(token=TOKEN, gateway=between.url, folder=folder, provider=provider) + models)
         trio.run(_fill, load(file))
         with process([sys.executable, "-m", "hoptrio", "serve", "--config", str(file)], _READY) as (_, match):
-            yield Site(match[1], match[2])
+            between.target = match[1]
+            yield Site(between, match[2], provider)
 
 
 async def _fill(config: Config) -> None:
@@ -151,6 +162,8 @@ async def _fill(config: Config) -> None:
         await ledger.create_account("acme", deposit_nanos=100 * 10**9)
         for contract, secret in KEYS.items():
             await ledger.create_key("acme", secret=secret, contract=contract or None)
+        await ledger.create_account(COUNTED, deposit_nanos=100 * 10**9)
+        await ledger.create_key(COUNTED, secret=COUNTED_KEY)
 
 
 @pytest.fixture(scope="package")

@@ -1,5 +1,5 @@
 // One call of the data plane, from the first byte to what became of it. What it needs is given to it (fetch, clock), so
-// that it runs under node as in a browser. Re-attaching to a stream is the same call with another URL and the answer so far.
+// that it runs under node as in a browser. Coming back to a stream is the same call with another URL and the answer so far.
 
 import { isWhole, refusalOf } from "./protocols.mjs";
 import { readEvents } from "./sse.mjs";
@@ -8,7 +8,8 @@ import { readEvents } from "./sse.mjs";
 export const ENDS = ["complete", "failed", "refused", "unreachable", "interrupted", "stopped"];
 
 /**
- * Call and read to the end; never rejects. Resolves to `{end, why}`, `end` one of ENDS, `why` words for people.
+ * Call and read to the end; never rejects. Resolves to `{end, why, clean}`, `end` one of ENDS, `why` words for people, `clean`
+ * true if the body ended instead of breaking.
  *
  * `head({id, status})` is called when the answer's head is there, `event(event)` for each event, comment and blank line,
  * after `protocol.take` has added it to `answer`.
@@ -39,7 +40,7 @@ export async function call({ url, init, protocol, answer, signal, head, event, f
 function ended(answer, clean) {
   if (answer.error) return { end: "failed", why: answer.error };
   if (clean && isWhole(answer)) return { end: "complete", why: answer.finish };
-  return { end: "interrupted", why: "The body ended before the answer did." };
+  return { end: "interrupted", why: "The body ended before the answer did.", clean };
 }
 
 function unreachable({ message }) {
@@ -54,7 +55,8 @@ async function refused(response) {
   return { end: "refused", why: wait ? `${why} (retry after ${wait} s)` : why };
 }
 
-function stopped() {
+/** The end of what a person ended. */
+export function stopped() {
   return { end: "stopped", why: "You stopped it. The gateway reads on to the end of the answer and settles by it." };
 }
 

@@ -2,8 +2,9 @@
 // All of the state is `talk`, plain data kept in this tab (sessionStorage); the document is drawn from it. Whatever a
 // provider says goes into the page as text, never as markup.
 
-import { call, followSettlement } from "./call.mjs";
+import { followSettlement } from "./call.mjs";
 import { PROTOCOLS, emptyAnswer } from "./protocols.mjs";
+import { PAUSES_MS, callSteadily } from "./reattach.mjs";
 
 const STORED = "hoptrio.playground";
 /** Events of one answer that are kept and shown; a burst of more would only make the page slow. */
@@ -14,6 +15,7 @@ const LEAVE_MS = 1000;
 
 const BADGES = {
   running: ["streaming", ""],
+  waiting: ["reconnecting", "warn"],
   complete: ["complete", "good"],
   failed: ["failed", "bad"],
   refused: ["refused", "bad"],
@@ -21,6 +23,10 @@ const BADGES = {
   interrupted: ["interrupted", "bad"],
   stopped: ["stopped", "warn"],
 };
+
+const GOES_ON = new Set(["running", "waiting"]);
+/** Ends that leaving the page may bring about. */
+const BROKEN = new Set(["interrupted", "unreachable"]);
 
 const at = (id) => document.getElementById(id);
 const page = at("playground");
@@ -85,6 +91,7 @@ function ask(text) {
     firstMs: null,
     lastMs: null,
     count: 0,
+    returns: 0,
     seen: 0,
     events: [],
     record: null,
@@ -104,31 +111,50 @@ function ask(text) {
   });
 }
 
-/** Carry `turn` on by `request`, from where its answer is. */
-async function run(turn, { url, init }) {
-  const began = performance.now();
+/** Carry `turn` on to its end from where its answer is: by its `first` request, or by coming back to it. */
+async function run(turn, first) {
+  // A clock that nobody sets, from the start of the turn, which may be before that of the page.
+  const began = performance.now() - (Date.now() - turn.startedAt);
+  const since = () => Math.round(performance.now() - began);
   const stop = new AbortController();
   running = { turn, stop };
+  const now = (state, why) => {
+    Object.assign(turn, { state, why });
+    status.textContent = [BADGES[state][0], why].filter(Boolean).join(": ");
+    saveSoon();
+    drawSoon();
+  };
   draw();
-  const { end, why } = await call({
-    url,
-    init,
+  const { end, why } = await callSteadily({
+    first,
+    why: turn.why,
+    rest: () => restOf(turn),
+    released: () => isReleased(turn, stop.signal),
     protocol: PROTOCOLS[turn.protocol],
     answer: turn.answer,
     signal: stop.signal,
-    head: ({ id }) => {
+    wait: (ms) => pause(ms, stop.signal),
+    named: ({ id }) => {
       turn.id = id;
       saveSoon();
       drawSoon();
     },
     event: (event) => {
-      note(turn, event, Math.round(performance.now() - began));
+      note(turn, event, since());
       saveSoon();
       drawSoon();
     },
+    pausing: ({ why, ms, tried }) => {
+      now("waiting", `${why} Coming back to the answer in ${ms / 1000} s (try ${tried} of ${PAUSES_MS.length}).`);
+    },
+    back: () => {
+      note(turn, { mark: `came back behind event ${turn.count}` }, since());
+      turn.returns += 1;
+      now("running", "");
+    },
   });
-  if (leaving && end === "interrupted") return;
-  turn.lastMs = Math.round(performance.now() - began);
+  if (leaving && BROKEN.has(end)) await pause(LEAVE_MS, stop.signal);
+  turn.lastMs = since();
   turn.state = end;
   turn.why = end === "complete" ? "" : why;
   running = null;
@@ -148,6 +174,42 @@ function note(turn, event, ms) {
   if (turn.events.length > EVENTS_MAX) turn.events.splice(0, turn.events.length - EVENTS_MAX);
 }
 
+/** The request for the events of an answer that have not come yet; null while nobody knows what it is called. */
+function restOf({ id, count }) {
+  return id ? { url: `${recordOf(id)}/events?after=${count}`, init: { headers: bearer() } } : null;
+}
+
+async function isReleased({ id }, signal) {
+  let state = "";
+  const tell = (record) => (state = record.state);
+  const once = AbortSignal.any([signal, AbortSignal.timeout(LEAVE_MS)]);
+  await followSettlement({ url: recordOf(id), headers: bearer(), signal: once, tell, wait: (ms) => pause(ms, once) });
+  return state === "released";
+}
+
+function recordOf(id) {
+  return `${gateway}/v1/requests/${encodeURIComponent(id)}`;
+}
+
+function bearer() {
+  return { authorization: `Bearer ${secret()}` };
+}
+
+/** Resolves after `ms`, or as soon as `signal` aborts or this browser is on the network again. */
+function pause(ms, signal) {
+  return new Promise((resolve) => {
+    const over = new AbortController();
+    const done = () => {
+      clearTimeout(timer);
+      over.abort();
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done, { signal: over.signal });
+    addEventListener("online", done, { signal: over.signal });
+  });
+}
+
 /** Ask what it cost until that is known; a stream whose client left goes on until its provider ends it. */
 async function settle(turn) {
   if (!turn.id || turn.state === "refused" || !talk.turns.includes(turn)) return;
@@ -155,10 +217,10 @@ async function settle(turn) {
   view.follow?.abort();
   view.follow = new AbortController();
   await followSettlement({
-    url: `${gateway}/v1/requests/${encodeURIComponent(turn.id)}`,
-    headers: { authorization: `Bearer ${secret()}` },
+    url: recordOf(turn.id),
+    headers: bearer(),
     signal: view.follow.signal,
-    wait: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    wait: (ms) => pause(ms, view.follow.signal),
     tell: (record) => {
       turn.record = record;
       saveSoon();
@@ -167,15 +229,22 @@ async function settle(turn) {
   });
 }
 
-/** What a reload has cut: the answer so far stands, and the gateway settles what it reads. */
+/** What a reload has cut goes on from the events that came; what was not settled yet is asked for. */
 function resume() {
   for (const turn of talk.turns.filter((each) => each.role === "assistant")) {
-    if (turn.state === "running") {
-      turn.state = "interrupted";
-      turn.why = "The page was loaded again. The gateway reads on to the end of the answer and settles by it.";
-    }
-    if (turn.record === null || turn.record.state === "running") settle(turn);
+    if (GOES_ON.has(turn.state)) goOn(turn);
+    else if (turn.record === null || turn.record.state === "running") settle(turn);
   }
+}
+
+function goOn(turn) {
+  turn.why = "The page was loaded again.";
+  if (turn.id) {
+    run(turn);
+    return;
+  }
+  turn.state = "interrupted";
+  turn.why += " The answer had not begun, so it is not known how to come back to it.";
 }
 
 function secret() {
@@ -240,17 +309,18 @@ function grow(node, text) {
   node.normalize();
 }
 
-function timing({ firstMs, lastMs, count }) {
+function timing({ firstMs, lastMs, count, returns }) {
   const words = [];
   if (firstMs !== null) words.push(`first event ${seconds(firstMs)}`);
   if (lastMs !== null) words.push(`${seconds(lastMs)} in all`);
   if (count > 0) words.push(`${count} ${count === 1 ? "event" : "events"}`);
+  if (returns > 0) words.push(`came back ${returns} ${returns === 1 ? "time" : "times"}`);
   return words.join(", ");
 }
 
 function cost({ record, id, state }) {
   if (state === "refused") return "nothing charged";
-  if (record === null) return id && state !== "running" ? "cost not known yet" : "";
+  if (record === null) return id && !GOES_ON.has(state) ? "cost not known yet" : "";
   if (record.state === "running") return `running, ${record.hold} ${record.currency} held`;
   const charge = record.charge === null ? "nothing" : `${record.charge} ${record.currency}`;
   const why = record.reason ? ` (${record.reason})` : "";
@@ -286,6 +356,7 @@ function row(event) {
   item.append(element("time", "", `+${(event.ms / 1000).toFixed(3)}`));
   const raw = element("span", "raw", "");
   if (event.comment !== undefined) raw.append(element("span", "comment", `: ${event.comment}`));
+  else if (event.mark) raw.append(element("span", "comment", `(${event.mark})`));
   else if (event.blank) raw.append(element("span", "comment", "(blank line)"));
   else {
     if (event.event !== "message") raw.append(element("span", "name", `${event.event} `));

@@ -97,7 +97,7 @@ def test_chat_deltas_repeat_neither_role_nor_id_nor_name():
 def test_ids_are_our_own_and_one_an_answer(channel, client):
     wire = convert_stream(GOLDEN[channel], channel, client).wire
     other = convert_stream(GOLDEN[channel], channel, client).wire
-    for provider_id in (b"chatcmpl-1", b'"resp_1"', b'"msg_1"', b'"r1"', b'"rs_1"', b'"fc_1"'):
+    for provider_id in (b'"chatcmpl-1"', b'"resp_1"', b'"msg_1"', b'"r1"', b'"rs_1"', b'"fc_1"'):
         assert provider_id not in wire
     assert wire != other
 
