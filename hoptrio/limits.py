@@ -349,7 +349,9 @@ SPOOL_SEGMENT_BYTES_MAX = 16 * MIB
 SPOOL_SEGMENT_MS = 60_000
 #: What has ended is written out, and what has expired is taken away, this often.
 SPOOL_TICK_S = 1.0
-#: What dead processes have left is looked at this often.
+#: This part of the disk is left for processes that start, until the others have made room for them.
+SPOOL_SPARE = 8
+#: What dead processes have left, and what is each one's share, is looked at this often.
 SPOOL_SWEEP_S = 10.0
 #: Another process of the machine says by then whether a stream is its own; it may be stopped, or hang. One that is
 #: about to end answers no more, and its files are nobody's a moment later: it is asked again, this many times.
@@ -362,6 +364,8 @@ IDEMPOTENCY_KEY_CHARS_MAX = 255
 CLAIM_KEPT_MS = 2 * 86_400_000
 #: A retry whose original cannot be reached is told to come back after this: holds of the dead are released by then.
 CLAIM_RETRY_S = 5
+#: Originals in a row may come to nothing, as each client leaves before its dispatch, until a retry is told that.
+CLAIM_ROUNDS_MAX = 16
 
 # -- service: workers and their supervisor ---------------------------------------------------------------------------
 

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
 import msgspec
 import structlog
 
-from hoptrio import errors
+from hoptrio import errors, limits
 from hoptrio.admission.gate import Admitted, admit, examine
 from hoptrio.exchange.desk import Desk
 from hoptrio.exchange.ended import StreamEnd
-from hoptrio.exchange.idempotency import check_same, claim_of, join
+from hoptrio.exchange.idempotency import check_same, claim_of, join, out_of_reach
 from hoptrio.exchange.source import ChannelSource
-from hoptrio.ledger.model import ApiKey, Claim, Claimed, RequestRecord
+from hoptrio.ledger.model import RequestRecord
 from hoptrio.spool.chunk import About
 from hoptrio.stream.stream import Stream
 from hoptrio.telemetry.tally import Meter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
     from hoptrio.exchange.face import Face
     from hoptrio.exchange.gateway import Gateway
+    from hoptrio.ledger.model import ApiKey, Claim, Claimed
     from hoptrio.protocols.events import Call, Protocol
     from hoptrio.protocols.rules import Rules
     from hoptrio.spool.transcript import Transcript
@@ -59,74 +58,92 @@ class Asked(Interface):
         """The body, whole. Raises a HoptrioError where there is none to be had."""
 
 
-class _Read(NamedTuple):
-    """A call as it was read, and whether another request stands for it."""
+class _Call:
+    """A call as it was read. What the gate makes of it takes the place of the first reading, so that of a silent stream
+    nothing is kept but what it needs."""
 
-    call: Call
-    owners: Mapping[str, tuple[str, str | None]]
-    claim: Claim | None
-    claimed: Claimed | None
+    __slots__ = ("call", "claim", "contract", "key", "record")
+
+    def __init__(self, call: Call, claim: Claim | None, key: ApiKey, contract: Contract, record: RequestRecord) -> None:
+        self.call = call
+        self.claim = claim
+        self.key = key
+        self.contract = contract
+        self.record = record
 
 
 async def generate(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
-    """Refuse the call, carry its stream through, or join the request that stands for it. Raises the refusal as a
-    HoptrioError."""
+    """Refuse the call, carry its stream through, or join the request that stands for it; one that comes to nothing
+    before it asked a provider stands for none. Raises the refusal as a HoptrioError."""
     try:
-        await _admit(gateway, exchange, face, rules)
+        asked = await _read(gateway, exchange, face, rules)
+        claimed = await _make(gateway, exchange, face, rules, asked)
+        rounds = limits.CLAIM_ROUNDS_MAX
+        while claimed is not None:
+            rounds -= 1
+            if await join(gateway, exchange, face, rules, asked.call, asked.key, claimed, yields=rounds > 0):
+                return
+            before, claimed = claimed, await _make(gateway, exchange, face, rules, asked)
+            if claimed is not None and claimed.request_id == before.request_id:
+                raise out_of_reach(claimed)
     except errors.HoptrioError as refusal:
         gateway.tally.refused(rules.protocol, refusal.code)
         raise
 
 
-async def _admit(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> None:
-    key = await gateway.key_of(exchange.head)
+async def _read(gateway: Gateway, exchange: Asked, face: Face, rules: Rules) -> _Call:
+    head = exchange.head
+    key = await gateway.key_of(head)
     contract = gateway.contract_of(key)
     record = _record(gateway, exchange, face.request_id, key, rules.protocol, contract)
+    try:
+        body = await exchange.read_body()
+        call = rules.parse(head.path, head.query, head.header_map, body)
+        record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+        claim = claim_of(gateway, key, contract, call, exchange, body)
+    except errors.HoptrioError as refusal:
+        gateway.refusals.keep(record, refusal)
+        raise
+    return _Call(call, claim, key, contract, record)
+
+
+async def _make(gateway: Gateway, exchange: Asked, face: Face, rules: Rules, asked: _Call) -> Claimed | None:
+    """The request that stands for this one, if there is one: then nothing has happened here."""
+    key, contract, claim = asked.key, asked.contract, asked.claim
     source: ChannelSource | None = None
     try:
         try:
-            # Unpacked, so that of a silent stream nothing is kept but what it needs.
-            call, owners, claim, claimed = await _read(gateway, exchange, rules, key, contract)
-            record = msgspec.structs.replace(record, model=call.model, stream=call.stream)
+            claimed = None if claim is None else await gateway.ledger.claimed(claim)
+            owners = await gateway.ledger.owners_of(asked.call.provider_ids)
             if claim is not None and claimed is not None:
-                examine(call, key, contract, catalogue=gateway.catalogue, owners=owners)
+                examine(asked.call, key, contract, catalogue=gateway.catalogue, owners=owners)
                 check_same(claim, claimed)
-            else:
-                if gateway.pauses.stale:
-                    with suppress(errors.LedgerUnavailable):
-                        await gateway.pauses.refresh()
-                admitted = admit(call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=owners)
-                call = admitted.call
-                source = ChannelSource(
-                    gateway.upstream,
-                    gateway.router,
-                    call,
-                    admitted,
-                    created_s=record.created_at_ms // 1000,
-                    dropped=face.tools_dropped,
-                )
-                gateway.check_room()
-                gateway.released.check(key.id, call.model)
+                return claimed
+            if gateway.pauses.stale:
+                with suppress(errors.LedgerUnavailable):
+                    await gateway.pauses.refresh()
+            admitted = admit(
+                asked.call, key, contract, catalogue=gateway.catalogue, router=gateway.router, owners=owners
+            )
+            asked.call = admitted.call
+            source = ChannelSource(
+                gateway.upstream,
+                gateway.router,
+                admitted.call,
+                admitted,
+                created_s=asked.record.created_at_ms // 1000,
+                dropped=face.tools_dropped,
+            )
+            gateway.check_room()
+            gateway.released.check(key.id, admitted.call.model)
         except errors.HoptrioError as refusal:
-            gateway.refusals.keep(record, refusal)
+            gateway.refusals.keep(asked.record, refusal)
             raise
-        if source is not None:
-            gateway.rates.check(key, call.protocol)
-            claimed = await _run(gateway, exchange, face, rules, claim, key, contract, admitted, source, record)
+        gateway.rates.check(key, admitted.call.protocol)
+        return await _run(gateway, exchange, face, rules, claim, key, contract, admitted, source, asked.record)
     finally:
         if source is not None:
             source.close()
-    if claimed is not None:
-        await join(gateway, exchange, face, rules, call, key, claimed)
-
-
-async def _read(gateway: Gateway, exchange: Asked, rules: Rules, key: ApiKey, contract: Contract) -> _Read:
-    head = exchange.head
-    body = await exchange.read_body()
-    call = rules.parse(head.path, head.query, head.header_map, body)
-    claim = claim_of(gateway, key, contract, call, exchange.idempotency_key, body)
-    claimed = None if claim is None else await gateway.ledger.claimed(claim)
-    return _Read(call, await gateway.ledger.owners_of(call.provider_ids), claim, claimed)
 
 
 async def _run(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Rules
 
-__all__ = ["check_same", "claim_of", "join"]
+__all__ = ["check_same", "claim_of", "join", "out_of_reach"]
 
 _HEADER = "idempotency-key"
 #: What Stripe calls it, and others after it.
@@ -30,11 +30,14 @@ _REPLAYED = (b"idempotent-replayed", b"true")
 
 
 def claim_of(
-    gateway: Gateway, key: ApiKey, contract: Contract, call: Call, idempotency_key: str | None, body: bytes
+    gateway: Gateway, key: ApiKey, contract: Contract, call: Call, exchange: Asked, body: bytes
 ) -> Claim | None:
     """The claim of a request; None if it makes none, or streams are not kept for it. Raises BadRequest."""
+    idempotency_key = exchange.idempotency_key
     if idempotency_key is None or gateway.spools is None or not contract.reattach:
         return None
+    if sum(name == _HEADER.encode() for name, _ in exchange.head.headers) > 1:
+        raise errors.BadRequest("There is more than one Idempotency-Key.", param=_HEADER)
     if not 0 < len(idempotency_key) <= limits.IDEMPOTENCY_KEY_CHARS_MAX:
         raise errors.BadRequest(
             f"An Idempotency-Key has 1 to {limits.IDEMPOTENCY_KEY_CHARS_MAX} characters.", param=_HEADER
@@ -54,25 +57,36 @@ def check_same(claim: Claim, claimed: Claimed) -> None:
 
 
 async def join(
-    gateway: Gateway, exchange: Asked, face: Face, rules: Rules, call: Call, key: ApiKey, claimed: Claimed
-) -> None:
-    """Tell the answer of the request that stands for this one, from its first byte. Raises Conflict, Gone."""
+    gateway: Gateway,
+    exchange: Asked,
+    face: Face,
+    rules: Rules,
+    call: Call,
+    key: ApiKey,
+    claimed: Claimed,
+    *,
+    yields: bool,
+) -> bool:
+    """Tell the answer of the request that stands for this one, from its first byte. False: it broke off or asked no
+    provider, and this client was told nothing; only if this one `yields` then. Raises Conflict, Gone."""
     playback = await gateway.find_stream(key.account.id, claimed.request_id)
     if playback is None:
-        raise _out_of_reach(claimed)
+        raise out_of_reach(claimed)
     shown = Face(rules, claimed.request_id, call.framing)
     shown.extra = [*face.extra, _REPLAYED]
-    await Retelling(
+    return await Retelling(
         exchange.writer,
         shown,
         playback,
         contract=gateway.contract_of(key),
         alive=rules.keepalive(call.framing, exchange.head.header_map) if call.stream else b"",
         replay=None,
+        yields=yields,
     ).run()
 
 
-def _out_of_reach(claimed: Claimed) -> errors.HoptrioError:
+def out_of_reach(claimed: Claimed) -> errors.HoptrioError:
+    """Why the answer of the request that stands for this one cannot be told."""
     if not claimed.running:
         return errors.Gone(LOST)
     # On another machine, or of a process that was killed and whose holds are about to be released.

@@ -101,12 +101,13 @@ async def _tell_object(exchange: Exchange, face: Face, playback: Playback) -> No
     finally:
         with trio.CancelScope(shield=True):
             await playback.close()
-    if said is None or not (said.body or latest.body):
+    latest_body = latest.body
+    if said is None or not (said.body or latest_body):
         raise errors.Gone(LOST)
     if said.body:
         await exchange.writer.respond(said.status, face.json_headers(), said.body)
         return
-    body = latest.body if said == GOES_ON else broken_off(latest.body)
+    body = latest_body if said == GOES_ON else broken_off(latest_body)
     await exchange.writer.respond(200, face.json_headers(), body)
 
 

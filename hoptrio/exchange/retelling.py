@@ -30,7 +30,8 @@ LOST = "What this request answered is not kept any more: it was too large, too l
 
 class Retelling:
     """One client's. Without a `replay` it gets the bytes that the original client got; with `resumes`, a client that
-    has had everything of a stream that ended well is told not to ask again (204)."""
+    has had everything of a stream that ended well is told not to ask again (204). One that `yields` is told nothing of
+    a stream that broke off or asked no provider before there was anything to tell."""
 
     def __init__(
         self,
@@ -42,12 +43,14 @@ class Retelling:
         alive: bytes,
         replay: Replay | None,
         resumes: bool = False,
+        yields: bool = False,
     ) -> None:
         self._writer = writer
         self._face = face
         self._playback = playback
         self._replay = replay
         self._resumes = resumes
+        self._yields = yields
         self._alive = alive
         self._clock = Clock(
             writer,
@@ -58,30 +61,33 @@ class Retelling:
             stalled=self._keepalive,
         )
 
-    async def run(self) -> None:
-        """Tell it. Returns when the client has it, or has left."""
+    async def run(self) -> bool:
+        """Tell it. Returns when the client has it, or has left; False if it yielded."""
         self._writer.start()
         self._clock.start()
         try:
-            await self._tell()
+            return await self._tell()
         finally:
             self._clock.stop()
             self._writer.stop()
             with trio.CancelScope(shield=True):
                 await self._playback.close()
 
-    async def _tell(self) -> None:
+    async def _tell(self) -> bool:
         writer = self._writer
         while not writer.gone:
             said = await self._playback.read()
+            if (said is None or (isinstance(said, End) and said.unsent)) and self._yields and not writer.head_written:
+                return False
             if isinstance(said, End):
                 await self._end(said)
-                return
+                return True
             if said is None:
                 await self._broken_off()
-                return
+                return True
             self._write(said if self._replay is None else self._replay.feed(said))
             await writer.flush()
+        return True
 
     def _write(self, data: bytes) -> None:
         if data:

@@ -47,6 +47,8 @@ class End(msgspec.Struct, frozen=True, gc=False):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     event: bytes = b""
+    #: No provider was asked, since the client had left by then; and that costs nothing, durably.
+    unsent: bool = False
 
 
 #: No end at all: what there is so far has been told.

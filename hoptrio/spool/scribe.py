@@ -143,7 +143,12 @@ class _Disk:
         if self._open is not segment:
             self.close()
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._descriptor = os.open(segment.path, flags, 0o600)
+            try:
+                self._descriptor = os.open(segment.path, flags, 0o600)
+            except FileNotFoundError:
+                # Somebody has cleared up.
+                segment.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._descriptor = os.open(segment.path, flags, 0o600)
             self._open = segment
         for start in range(0, len(parts), _PARTS_MAX):
             self._write(parts[start : start + _PARTS_MAX])

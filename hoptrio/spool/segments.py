@@ -80,8 +80,9 @@ class Segments:
 
     def limit(self, bytes_max: int) -> None:
         """Keep within this from now on."""
-        self._bytes_max = bytes_max
-        self._segment_bytes = min(limits.SPOOL_SEGMENT_BYTES_MAX, max(bytes_max // 16, limits.SPOOL_PIECE_BYTES))
+        self.bytes_max = bytes_max
+        pieces = max(bytes_max // 16, limits.SPOOL_PIECE_BYTES)
+        self._segment_bytes = min(limits.SPOOL_SEGMENT_BYTES_MAX, pieces, bytes_max)
         self._make_room(0)
 
     def append(self, frames: Sequence[Frame]) -> list[Extent | None]:
@@ -89,7 +90,7 @@ class Segments:
         the disk does not keep up."""
         placed: list[Extent | None] = []
         for frame in frames:
-            if frame.size > self._bytes_max or self._scribe.queued_bytes > limits.SPOOL_QUEUE_BYTES_MAX:
+            if frame.size > self.bytes_max or self._scribe.queued_bytes > limits.SPOOL_QUEUE_BYTES_MAX:
                 placed.append(None)
                 continue
             segment = self._with_room(frame.size)
@@ -120,8 +121,13 @@ class Segments:
         return current
 
     def _make_room(self, size: int) -> None:
-        while self.bytes + size > self._bytes_max and len(self._segments) > 1:
+        while self.bytes + size > self.bytes_max and self._segments:
             self._remove(self._segments[0])
+
+    def clear(self) -> None:
+        """All files are gone, or are to go."""
+        for segment in list(self._segments):
+            self._remove(segment)
 
     def expire(self, now_ms: int) -> None:
         """Take away what nobody may ask for any more; and begin a new file now and then, or a stream would lie on the

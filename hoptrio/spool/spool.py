@@ -69,9 +69,18 @@ class Spool:
         """In this process's segments."""
         return self._segments.bytes
 
+    @property
+    def disk_bytes_max(self) -> int:
+        """What this process may have on disk."""
+        return self._segments.bytes_max
+
     def share(self, bytes_max: int) -> None:
         """What this process may have on disk from now on."""
         self._segments.limit(bytes_max)
+
+    def clear_disk(self) -> None:
+        """What was on disk is gone, or is to go."""
+        self._segments.clear()
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from hoptrio import limits
-from hoptrio.spool.home import Home, is_dead, others, socket_of, sweep
+from hoptrio.spool.home import Home, is_dead, others, share, socket_of
 from hoptrio.spool.left import Left
 from hoptrio.spool.peers import Silence, ask, serve
 from hoptrio.spool.scribe import ThreadScribe
@@ -40,13 +40,17 @@ async def open_spools(
     this process is one of the dead.
     """
     home: Home | None = None
+    granted = 0
+    reckon = partial(share, bytes_max=bytes_max, sharers=sharers)
     try:
         home = await trio.to_thread.run_sync(Home, Path(directory))
+        since_s = now_ms() / 1000 - caps.kept_s
+        granted = await trio.to_thread.run_sync(partial(reckon, home, older_than_s=since_s, in_use=None))
     except OSError as error:
         log.error("streams cannot be kept on disk: clients can come back to few", error=error.strerror)
     scribe = ThreadScribe()
-    segments = Segments(home.path if home else Path(directory), scribe, bytes_max=bytes_max // sharers)
-    spools = Spools(Spool(caps, segments, scribe, now_ms), home, bytes_max=bytes_max, now_ms=now_ms)
+    segments = Segments(home.path if home else Path(directory), scribe, bytes_max=granted)
+    spools = Spools(Spool(caps, segments, scribe, now_ms), home, reckon=reckon, now_ms=now_ms)
     try:
         yield spools
     finally:
@@ -64,15 +68,17 @@ class Spools:
         own: Spool,
         home: Home | None = None,
         *,
-        bytes_max: int = limits.SPOOL_BYTES_MAX,
+        reckon: Callable[..., int] = share,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.own = own
         self._home = home
-        self._bytes_max = bytes_max
+        self._reckon = reckon
         self._now_ms = now_ms
         #: The indexes of dead homes that were searched; they do not change any more.
         self._left: dict[Path, Left] = {}
+        #: Cancelled when the socket is to be made again.
+        self._serving = trio.CancelScope()
 
     async def run(self) -> None:
         """Write out, expire, answer neighbours and clear up behind the dead, until cancelled."""
@@ -83,20 +89,34 @@ class Spools:
                 nursery.start_soon(self._sweep, self._home)
 
     async def _serve(self, home: Home) -> None:
-        try:
-            await serve(self.own, home.socket)
-        except OSError as error:
-            log.error("other processes cannot be told of the streams of this one", error=error.strerror)
+        while True:
+            with trio.CancelScope() as self._serving:
+                try:
+                    await serve(self.own, home.socket)
+                except OSError as error:
+                    log.error("other processes cannot be told of the streams of this one", error=error.strerror)
+                    await trio.sleep_forever()
 
     async def _sweep(self, home: Home) -> None:
+        pause_s = limits.SPOOL_SWEEP_S
         while True:
-            older_than_s = self._since_ms() / 1000
-            work = partial(sweep, home, older_than_s=older_than_s, bytes_max=self._bytes_max)
-            living = await trio.to_thread.run_sync(work)
-            # However many there are now: while workers are replaced there are twice as many.
-            self.own.share(self._bytes_max // living)
+            await trio.sleep(pause_s)
+            before, pause_s = self.own.disk_bytes_max, limits.SPOOL_SWEEP_S
+            work = partial(self._reckon, home, older_than_s=self._since_ms() / 1000, in_use=before)
+            try:
+                if await trio.to_thread.run_sync(home.restore):
+                    log.warning("the spool of this process was taken away and is made again")
+                    self.own.clear_disk()
+                    self._serving.cancel()
+                mine = await trio.to_thread.run_sync(work)
+            except OSError as error:
+                log.error("what the spool may have on disk cannot be reckoned", error=error.strerror)
+                continue
+            self.own.share(mine)
+            if mine < before:
+                # The others are told of the room once it is there.
+                pause_s = limits.SPOOL_TICK_S
             self._left = {path: left for path, left in self._left.items() if path.exists()}
-            await trio.sleep(limits.SPOOL_SWEEP_S)
 
     def _since_ms(self) -> int:
         assert self._now_ms is not None

@@ -451,7 +451,8 @@ class Stream:
         event = b""
         if self._record is not None and self._reader is not None and self._contract.failure != "truncate":
             event = self._reader.failure(ended.reason or Reason.INTERNAL, error)
-        return End(False, status, tuple(headers), body, event)
+        unsent = settled and ended.reason is Reason.NOT_DISPATCHED
+        return End(False, status, tuple(headers), body, event, unsent)
 
     async def _tell(self, end: End) -> None:
         """Deliver it, within the delivery's own deadline."""

@@ -10,6 +10,7 @@ import trio
 from hoptrio import limits
 from hoptrio.admission.health import Fault
 from hoptrio.contract import Reason
+from hoptrio.errors import LedgerUnavailable
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.spool.spool import Caps
 from tests.exchange.test_reattach import KINDS, assert_gone, paced, sample_of, wall_ms
@@ -195,6 +196,14 @@ async def test_a_key_of_no_or_too_many_characters_is_a_400(autojump_clock, tmp_p
         assert (await world.call("chat", headers={"idempotency-key": "x" * 255})).status == 200
 
 
+@pytest.mark.parametrize("second", ["order-1", "order-2"])
+async def test_more_than_one_key_is_a_400(second, autojump_clock, tmp_path):
+    async with gateway(sse(*CHAT_SAMPLE.events), spool=tmp_path) as world:
+        response = await world.call("chat", headers={"idempotency-key": "order-1", "Idempotency-Key": second})
+        assert (response.status, response.json["error"]["param"]) == (400, "idempotency-key")
+        assert not world.provider.seen
+
+
 @each_kind
 async def test_a_captured_answer_beyond_the_cap_is_gone_and_not_made_again(kind, autojump_clock, tmp_path):
     caps = Caps(kept_s=600, stream_bytes_max=100)
@@ -227,4 +236,74 @@ async def test_an_original_cut_off_by_a_shutdown_is_no_original(autojump_clock, 
         world.gateway.registry.stop_all(Reason.SHUTDOWN)
         await client.read()
         assert (await world.call("chat", headers=KEY)).clean
+        assert await charges(world) == [0, CHAT_SAMPLE.charge_nanos]
+
+
+PLAIN = {name: value for name, value in CHAT.items() if name not in ("stream", "stream_options")}
+both_ways = pytest.mark.parametrize("body", [CHAT, PLAIN], ids=["stream", "plain"])
+
+
+def answers(body):
+    return paced(CHAT_SAMPLE.events) if body is CHAT else [Pause(2), *plain(200, json.dumps(CHAT_SAMPLE.body).encode())]
+
+
+@both_ways
+@pytest.mark.parametrize("joiners", [1, 5])
+async def test_an_original_that_left_before_its_dispatch_stands_for_nobody(body, joiners, autojump_clock, tmp_path):
+    """Of those who waited for it one makes the request, the others join that one."""
+    async with gateway(answers(body), spool=tmp_path) as world:
+        world.provider.connect_s = 2
+        first = await world.start("chat", body, headers=KEY)
+        await trio.sleep(0.5)
+        waiting = [await world.start("chat", body, headers=KEY) for _ in range(joiners)]
+        await trio.sleep(0.5)
+        await first.leave()
+        told = [await client.read() for client in waiting]
+        assert {(each.status, each.clean) for each in told} == {(200, True)}
+        assert len({each.body for each in told}) == 1
+        assert len({each.headers["x-request-id"] for each in told}) == 1
+        assert sum("idempotent-replayed" not in each.headers for each in told) == 1
+        assert len(world.provider.seen) == 1
+        assert await charges(world) == [0, CHAT_SAMPLE.charge_nanos]
+        assert (await world.ledger.account("acme")).held_nanos == 0
+        assert (await world.ledger.audit()).ok
+
+
+@both_ways
+async def test_clients_that_leave_before_the_dispatch_one_after_the_other_end_in_an_answer(
+    body, autojump_clock, tmp_path
+):
+    async with gateway(answers(body), spool=tmp_path) as world:
+        world.provider.connect_s = 2
+        clients = [await world.start("chat", body, headers=KEY) for _ in range(limits.CLAIM_ROUNDS_MAX)]
+        await trio.sleep(0.5)
+        for client in clients[:-1]:
+            await client.leave()
+        assert (await clients[-1].read()).clean
+        assert len(world.provider.seen) == 1
+        assert sum(await charges(world)) == CHAT_SAMPLE.charge_nanos
+        assert (await world.ledger.audit()).ok
+
+
+async def test_a_retry_of_one_whose_hold_was_not_answered_in_time_is_a_new_request(
+    autojump_clock, tmp_path, monkeypatch
+):
+    async with gateway(paced(CHAT_SAMPLE.events), spool=tmp_path) as world:
+        place, late = world.ledger.place, []
+
+        async def slow(hold):
+            placed = await place(hold)
+            if late:
+                return placed
+            late.append(hold)
+            await trio.sleep(5)
+            await world.ledger.release(hold.id, "not_dispatched")
+            raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
+
+        monkeypatch.setattr(world.ledger, "place", slow)
+        first = await world.start("chat", headers=KEY)
+        await trio.sleep(1)
+        joined = await world.call("chat", headers=KEY)
+        assert (await first.read()).status == 503
+        assert (joined.status, joined.clean) == (200, True)
         assert await charges(world) == [0, CHAT_SAMPLE.charge_nanos]

@@ -38,6 +38,25 @@ async def test_while_it_runs_it_is_as_far_as_it_has_come(autojump_clock, tmp_pat
         assert (await world.get("/v1/responses/resp_1")).json == FINAL
 
 
+async def test_while_it_runs_it_has_the_output_that_has_been_told(autojump_clock, tmp_path):
+    async with gateway(paced(SAMPLE.events), spool=tmp_path) as world:
+        client = await world.start("responses")
+        seen = []
+        for _ in range(len(SAMPLE.events) + 1):
+            await trio.sleep(1)
+            response = await world.get("/v1/responses/resp_1")
+            if response.status == 200 and response.json["output"]:
+                item = response.json["output"][0]
+                text = "".join(part["text"] for part in item["content"])
+                seen.append((response.json["status"], item["status"], text))
+        await client.read()
+    assert FINAL["output"][0]["content"][0]["text"] == seen[-1][2]
+    assert [text for *_, text in seen] == sorted((text for *_, text in seen), key=len)
+    assert ("in_progress", "in_progress", "") in seen
+    assert ("in_progress", "in_progress") in {each[:2] for each in seen if each[2]}
+    assert seen[-1][:2] == ("completed", "completed")
+
+
 @pytest.mark.parametrize("failure", ["event_abort", "truncate"])
 async def test_of_a_stream_that_failed_it_says_so(failure, autojump_clock, tmp_path):
     config = settings(**failing(failure))
@@ -47,6 +66,8 @@ async def test_of_a_stream_that_failed_it_says_so(failure, autojump_clock, tmp_p
         response = await world.get("/v1/responses/resp_1")
     assert (response.json["id"], response.json["status"]) == ("resp_1", "failed")
     assert response.json["error"]["code"] == "server_error"
+    told = [part["text"] for item in response.json["output"] for part in item["content"]]
+    assert told == (["Hello"] if failure == "truncate" else []), "a failed event says itself what there is"
 
 
 async def test_of_an_answer_that_did_not_stream_it_is_the_answer(autojump_clock, tmp_path):

@@ -92,6 +92,17 @@ async def test_a_prewarm_is_answered_here_and_costs_nothing(autojump_clock):
         await assert_nothing_held(world, charged_nanos=RESPONSES.charge_nanos)
 
 
+async def test_a_prewarm_of_a_key_that_is_over_its_rate_is_a_429_and_none_counts(autojump_clock):
+    async with gateway(sse(*RESPONSES.events)) as world:
+        _, world.secret = await world.ledger.create_key("acme", rpm=1)
+        async with talk(world) as client:
+            for _ in range(2):
+                assert (await client.turn(generate=False))[-1]["type"] == "response.completed"
+            assert (await client.turn())[-1]["type"] == "response.completed"
+            assert (await client.turn())[-1]["status"] == 429
+            assert (await client.turn(generate=False))[-1]["status"] == 429
+
+
 async def test_a_continuation_goes_upstream_as_the_whole_conversation(autojump_clock):
     async with gateway(numbered(1), numbered(2), numbered(3)) as world, talk(world) as client:
         first = (await client.turn(input="one", store=False))[-1]["response"]
@@ -273,17 +284,28 @@ async def test_sixteen_turns_run_at_a_time_and_further_ones_wait(autojump_clock)
         await assert_nothing_held(world, charged_nanos=20 * RESPONSES.charge_nanos)
 
 
-async def test_a_connection_has_32_named_lanes_and_the_one_without_a_name(autojump_clock):
-    async with gateway(sse(*RESPONSES.events)) as world, talk(world) as client:
+async def test_a_connection_has_32_named_lanes_at_a_time_and_the_one_without_a_name(autojump_clock):
+    async with gateway(slow(1)) as world, talk(world) as client:
         for number in range(32):
-            await client.turn(stream_id=f"lane{number}")
-        error = (await client.turn(stream_id="one more"))[-1]
-        assert error["error"]["code"] == "invalid_stream_id"
-        error = (await client.turn(stream_id="more"))[-1]
+            await client.create(stream_id=f"lane{number}")
+        for lane in ("more", "lane3", "lane31", None):
+            await client.create(stream_id=lane)
+        told = [await client.next() for _ in range(35 * len(TEXT) + 1)]
+        (error,) = [event for event in told if event["type"] == "error"]
         assert (error["status"], error["error"]["code"]) == (400, "websocket_stream_limit_reached")
         assert error["stream_id"] == "more"
-        assert (await client.turn(stream_id="lane3"))[-1]["type"] == "response.completed"
-        assert (await client.turn())[-1]["type"] == "response.completed"
+        assert sum(event["type"] == "response.completed" for event in told) == 35
+        assert (await client.turn(stream_id="more"))[-1]["type"] == "response.completed"
+
+
+async def test_a_lane_without_a_turn_is_none(autojump_clock):
+    async with gateway(sse(*RESPONSES.events)) as world, talk(world) as client:
+        for number in range(2 * limits.WEBSOCKET_LANES_MAX):
+            last = (await client.turn(stream_id=f"lane{number}"))[-1]
+            assert last["type"] == "response.completed"
+        await client.turn(stream_id="lane0", previous_response_id=last["response"]["id"])
+        assert len(asked(world)["input"]) > 1
+        assert (await client.turn(stream_id="one more"))[-1]["error"]["code"] == "invalid_stream_id"
 
 
 async def test_turns_that_wait_are_bounded(autojump_clock):

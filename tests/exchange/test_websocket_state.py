@@ -90,7 +90,7 @@ def link(parent=None, items=b"1", base="", lane=""):
 
 def test_a_conversation_is_kept_once_however_many_of_its_answers_are():
     budget = Budget()
-    chains = Chains(budget)
+    chains = Chains(budget, "acct")
     last = None
     for number in range(10):
         last = link(last, b"%d" % number * 10)
@@ -104,7 +104,7 @@ def test_a_conversation_is_kept_once_however_many_of_its_answers_are():
 
 
 def test_a_parent_that_was_dropped_is_weighed_again_with_its_child():
-    chains = Chains(Budget())
+    chains = Chains(Budget(), "acct")
     first = link(items=b"x" * 10)
     chains.keep("resp_1", first)
     child = link(first, b"y" * 5)
@@ -115,7 +115,7 @@ def test_a_parent_that_was_dropped_is_weighed_again_with_its_child():
 
 
 def test_what_was_used_longest_ago_is_dropped_first():
-    chains = Chains(Budget())
+    chains = Chains(Budget(), "acct")
     for number in range(limits.CHAINS_MAX):
         chains.keep(f"resp_{number}", link())
     assert chains.find("resp_0") is not None
@@ -128,7 +128,7 @@ def test_what_was_used_longest_ago_is_dropped_first():
 def test_one_connection_and_all_together_are_bounded_in_bytes(monkeypatch):
     monkeypatch.setattr(limits, "CHAINS_BYTES_MAX", 100)
     budget = Budget(bytes_max=150)
-    one, other = Chains(budget), Chains(budget)
+    one, other = Chains(budget, "one"), Chains(budget, "other")
     for number in range(4):
         one.keep(f"resp_{number}", link(items=b"x" * 40))
     assert (one.bytes, len(one)) == (80, 2)
@@ -139,10 +139,50 @@ def test_one_connection_and_all_together_are_bounded_in_bytes(monkeypatch):
     assert (len(other), budget.bytes) == (0, 80)
 
 
+def test_an_account_that_fills_the_process_takes_nothing_from_others():
+    budget = Budget(bytes_max=100)
+    small = Chains(budget, "small")
+    small.keep("resp_small", link(items=b"x" * 30))
+    hogs = [Chains(budget, "hog") for _ in range(20)]
+    for hog in hogs:
+        hog.keep("resp_hog", link(items=b"x" * 20))
+    assert small.find("resp_small") is not None
+    assert [hog.find("resp_hog") is not None for hog in hogs] == [False] * 17 + [True] * 3
+    small.keep("resp_next", link(items=b"x" * 10))
+    assert (small.bytes, sum(hog.bytes for hog in hogs)) == (40, 60)
+
+
+def test_of_an_account_that_has_most_what_was_used_longest_ago_goes_on_whichever_connection():
+    budget = Budget(bytes_max=100)
+    one, other = Chains(budget, "acct"), Chains(budget, "acct")
+    one.keep("resp_1", link(items=b"x" * 40))
+    other.keep("resp_2", link(items=b"x" * 40))
+    assert one.find("resp_1") is not None
+    one.keep("resp_3", link(items=b"x" * 40))
+    assert other.find("resp_2") is None
+    assert None not in (one.find("resp_1"), one.find("resp_3"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 40), st.booleans()), max_size=60))
+def test_accounts_together_stay_within_the_budget_and_their_books_are_right(steps):
+    budget = Budget(bytes_max=100)
+    connections = [Chains(budget, account) for account in ("a", "a", "b", "c")]
+    for connection, name, size, keeps in steps:
+        chains = connections[connection]
+        if keeps:
+            chains.keep(f"{name}", link(chains.find(f"{size % 10}"), b"x" * size))
+        else:
+            chains.evict(f"{name}")
+        assert budget.bytes == sum(each.bytes for each in connections) <= 100
+    for chains in connections:
+        chains.close()
+    assert (budget.bytes, budget._shares) == (0, {})
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12), st.booleans())))
 def test_the_weight_is_that_of_the_links_an_id_leads_to(steps):
     budget = Budget()
-    chains, links = Chains(budget), {}
+    chains, links = Chains(budget, "acct"), {}
     for number, (parent, evicted, keeps) in enumerate(steps):
         if keeps:
             links[number] = link(links.get(number - 1 - parent), b"x" * (number + 1))

@@ -48,7 +48,8 @@ def main(clients: int, leavers: int, seed: int) -> None:
         rss = psutil.Process().memory_info().rss - rss
         console.print(
             f"{kept.streams} streams whose clients left: at most {kept.memory_bytes // KIB} KiB in memory"
-            f" (cap {kept.memory_bytes_max // KIB}), {kept.disk_bytes // KIB} KiB on disk"
+            f" (cap {kept.memory_bytes_max // KIB}, with 4 KiB of each that ran {kept.memory_bound_bytes // KIB}),"
+            f" {kept.disk_bytes // KIB} KiB on disk"
             f" (cap {kept.disk_bytes_max // KIB}); {kept.whole} were told again whole, {kept.gone} are gone;"
             f" {rss // KIB} KiB more resident, both ends of every connection and the provider included"
         )

@@ -284,12 +284,13 @@ async def test_files_are_for_their_owner_alone(tmp_path):
 
 
 async def test_a_disk_that_fails_loses_what_was_on_it_and_stops_nothing(tmp_path, capsys):
+    (tmp_path / "away").touch()
     rig = Rig(tmp_path / "away")
     for _ in range(3):
         rig.ended(b"x")
         rig.spool.write_out()
     assert await read(rig.spool, "req_1") == (b"", None)
-    (tmp_path / "away").mkdir()
+    (tmp_path / "away").unlink()
     rig.ended(b"x")
     rig.spool.write_out()
     assert await read(rig.spool, "req_4") == (b"x", CLEAN)

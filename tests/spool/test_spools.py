@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
 
 from hoptrio import limits
 from hoptrio.limits import KIB, MIB
-from hoptrio.spool import home, spools
+from hoptrio.spool import home
 from hoptrio.spool.chunk import GOES_ON, About, End
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
@@ -28,11 +29,11 @@ class Machine:
         self.at_ms = NOW_MS
 
     @asynccontextmanager
-    async def process(self, *, bytes_max=64 * MIB, kept_s=600):
+    async def process(self, *, bytes_max=64 * MIB, kept_s=600, sharers=1):
         """One, for as long as the block runs."""
         caps = Caps(kept_s=kept_s, stream_bytes_max=16 * MIB)
         async with (
-            open_spools(self.directory, caps, bytes_max=bytes_max, sharers=1, now_ms=lambda: self.at_ms) as made,
+            open_spools(self.directory, caps, bytes_max=bytes_max, sharers=sharers, now_ms=lambda: self.at_ms) as made,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(made.run)
@@ -214,9 +215,9 @@ async def test_a_home_is_nobodys_prey_while_it_is_made(machine, monkeypatch):
         lock, seen = home.fcntl.flock, []
 
         def look_first(descriptor, how):
-            if how == home.fcntl.LOCK_EX:
+            if how == home.fcntl.LOCK_EX and not seen:
                 seen.append([home.is_dead(path) for path in home.others(one._home)])
-                home.sweep(one._home, older_than_s=NOW_MS / 1000 - 600, bytes_max=MIB)
+                share(one, older_than_s=NOW_MS / 1000 - 600)
             lock(descriptor, how)
 
         monkeypatch.setattr(home.fcntl, "flock", look_first)
@@ -247,8 +248,7 @@ async def test_homes_of_the_dead_go_when_all_in_them_is_too_old(machine):
     old = await leave(machine, [10], NOW_MS / 1000 - 601)
     young = await leave(machine, [10], NOW_MS / 1000 - 599)
     async with machine.process() as one:
-        living = home.sweep(one._home, older_than_s=one._since_ms() / 1000, bytes_max=MIB)
-        assert living == 1
+        share(one, older_than_s=one._since_ms() / 1000)
         assert (old.exists(), young.exists(), one._home.path.exists()) == (False, True, True)
 
 
@@ -256,9 +256,9 @@ async def test_a_home_that_was_never_finished_goes_when_it_is_old(machine):
     async with machine.process() as one:
         new = machine.directory / "new-1"
         new.mkdir()
-        home.sweep(one._home, older_than_s=new.stat().st_mtime - 1, bytes_max=MIB)
+        share(one, older_than_s=new.stat().st_mtime - 1)
         assert new.exists()
-        home.sweep(one._home, older_than_s=new.stat().st_mtime + 1, bytes_max=MIB)
+        share(one, older_than_s=new.stat().st_mtime + 1)
         assert not new.exists()
 
 
@@ -267,21 +267,107 @@ async def test_homes_from_before_the_machine_was_started_are_never_read(machine)
     before = path.rename(path.with_name("00000000-1-00000000"))
     async with machine.process() as one:
         assert await read(one) is None
-        home.sweep(one._home, older_than_s=0, bytes_max=MIB)
+        share(one)
         assert not before.exists()
 
 
 async def test_beyond_the_cap_the_oldest_files_of_the_dead_go_and_never_those_of_the_living(machine):
     first = await leave(machine, [600 * KIB], NOW_MS / 1000 - 100)
     second = await leave(machine, [600 * KIB], NOW_MS / 1000 - 50)
-    async with machine.process() as one, machine.process():
+    async with machine.process() as one:
         transcript = begin(one)
         transcript.take(b"x" * 300 * KIB)
-        sweep = spools.partial(home.sweep, one._home, older_than_s=0)
-        assert sweep(bytes_max=2 * MIB) == 2
+        assert share(one, bytes_max=10 * MIB) == 10 * MIB * 7 // 8
         assert len(list(machine.directory.glob("*/*.seg"))) >= 2
-        sweep(bytes_max=MIB)
+        share(one, bytes_max=6 * MIB)
         assert (list(first.glob("*.seg")), len(list(second.glob("*.seg")))) == ([], 1)
-        sweep(bytes_max=0)
+        share(one, bytes_max=0)
         assert list(second.glob("*.seg")) == []
         assert (await read(one))[0] == b"x" * 300 * KIB
+
+
+def share(process, *, older_than_s=0.0, bytes_max=MIB, sharers=1, in_use=0):
+    return home.share(process._home, older_than_s=older_than_s, bytes_max=bytes_max, sharers=sharers, in_use=in_use)
+
+
+async def test_processes_that_start_together_or_while_others_run_never_have_more_than_the_cap(machine):
+    async with AsyncExitStack() as stack:
+        running = []
+        for _ in range(6):
+            running.append(await stack.enter_async_context(machine.process(bytes_max=16 * MIB, sharers=2)))
+            granted = [each.own.disk_bytes_max for each in running]
+            assert sum(granted) <= 16 * MIB
+            assert all(granted)
+        for _ in range(3):
+            for each in running:
+                granted = share(each, bytes_max=16 * MIB, sharers=2, in_use=each.own.disk_bytes_max)
+                each.own.share(granted)
+                assert sum(each.own.disk_bytes_max for each in running) <= 16 * MIB
+        assert {each.own.disk_bytes_max for each in running} == {14 * MIB // 6}
+
+
+async def test_what_is_on_disk_stays_within_the_cap_from_the_first_moment_on(machine):
+    """A dead process's files, two workers that start, and more than fits from both."""
+    await leave(machine, [900 * KIB], NOW_MS / 1000 - 10)
+    options = {"bytes_max": MIB, "sharers": 2}
+    async with machine.process(**options) as one, machine.process(**options) as other:
+        for number in range(40):
+            for process in (one, other):
+                transcript = begin(process, f"req_{number}", "")
+                transcript.take(b"x" * 50 * KIB)
+                transcript.finish(CLEAN)
+                process.own.write_out()
+            await trio.sleep(0.001)
+            assert sum(file.stat().st_size for file in machine.directory.glob("*/*.seg")) <= MIB
+        assert one.own.disk_bytes + other.own.disk_bytes > MIB // 2
+
+
+async def test_a_share_that_shrinks_is_free_for_others_once_it_is_given_back(machine):
+    async with machine.process(bytes_max=16 * MIB) as one, machine.process(bytes_max=16 * MIB) as other:
+        one.own.share(share(one, bytes_max=16 * MIB, in_use=12 * MIB))
+        assert one.own.disk_bytes_max == 7 * MIB
+        assert share(other, bytes_max=16 * MIB) == 4 * MIB
+        assert share(one, bytes_max=16 * MIB, in_use=one.own.disk_bytes_max) == 7 * MIB
+        assert share(other, bytes_max=16 * MIB) == 7 * MIB
+
+
+async def test_a_directory_that_is_taken_away_is_made_again(machine, monkeypatch, capsys):
+    async with machine.process() as other:
+        monkeypatch.setattr(limits, "SPOOL_SWEEP_S", 0.02)
+        async with machine.process() as one:
+            tell(one, "req_1", 100 * KIB)
+            await on_disk(one)
+            shutil.rmtree(one._home.path)
+            with trio.fail_after(5):
+                while not one._home.socket.exists():  # noqa: ASYNC110 - another task makes it
+                    await trio.sleep(0.001)
+            assert await read(one, "req_1") == (b"", None)
+            tell(one, "req_2", 100 * KIB)
+            await on_disk(one)
+            assert not home.is_dead(one._home.path)
+            assert await read(other, "req_2") == (b"x" * 100 * KIB, CLEAN)
+        assert await read(other, "req_2") == (b"x" * 100 * KIB, CLEAN), "of a dead process now"
+        assert "was taken away" in capsys.readouterr().out
+
+
+async def test_what_is_written_before_that_is_noticed_is_kept_too(machine):
+    async with machine.process() as one:
+        shutil.rmtree(machine.directory)
+        tell(one, "req_1", 100 * KIB)
+        await on_disk(one)
+        assert await read(one, "req_1") == (b"x" * 100 * KIB, CLEAN)
+        assert stat.S_IMODE(one._home.path.stat().st_mode) == 0o700
+
+
+def tell(process, request_id, size):
+    transcript = begin(process, request_id, "")
+    transcript.take(b"x" * size)
+    transcript.finish(CLEAN)
+    process.own.write_out()
+
+
+async def on_disk(process):
+    """A thread writes it."""
+    with trio.fail_after(5):
+        while not list(process._home.path.glob("*.seg")) or process.own._scribe.queued_bytes:  # noqa: ASYNC110
+            await trio.sleep(0.001)

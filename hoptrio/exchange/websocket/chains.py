@@ -25,12 +25,51 @@ __all__ = ["Budget", "Chains", "Link", "body_with", "items_of", "output_of"]
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+class _Share:
+    """One account's part of a budget."""
+
+    __slots__ = ("bytes", "used")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        #: Its answers on all connections, the one used longest ago first; a dictionary for the order.
+        self.used: dict[tuple[Chains, str], None] = {}
+
+
 class Budget:
-    """What all chains of a process weigh."""
+    """What all chains of a process weigh. Beyond the bound the account that has most loses what it used longest ago, so
+    that none can take the room of the others."""
 
     def __init__(self, bytes_max: int = limits.CHAINS_TOTAL_BYTES_MAX) -> None:
         self.bytes_max = bytes_max
         self.bytes = 0
+        #: By account, those that have any answer.
+        self._shares: dict[str, _Share] = {}
+
+    def used(self, account_id: str, chains: Chains, response_id: str) -> None:
+        """An answer was kept, or is continued."""
+        used = self._shares.setdefault(account_id, _Share()).used
+        used.pop((chains, response_id), None)
+        used[chains, response_id] = None
+
+    def weigh(self, account_id: str, size: int) -> None:
+        """So much was kept, or dropped if it is negative, of an account that has an answer."""
+        self._shares[account_id].bytes += size
+        self.bytes += size
+
+    def forgot(self, account_id: str, chains: Chains, response_id: str) -> None:
+        """An answer was dropped, and its weight told."""
+        share = self._shares[account_id]
+        del share.used[chains, response_id]
+        if not share.used:
+            del self._shares[account_id]
+
+    def relieve(self) -> None:
+        """Drop what is too much."""
+        while self.bytes > self.bytes_max:
+            heaviest = max(self._shares.values(), key=lambda share: share.bytes)
+            chains, response_id = next(iter(heaviest.used))
+            chains.evict(response_id)
 
 
 class Link:
@@ -60,8 +99,9 @@ class Link:
 class Chains:
     """The links of one connection, by the ids of their answers; those used longest ago are dropped first."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, account_id: str) -> None:
         self._budget = budget
+        self._account_id = account_id
         self._links: dict[str, Link] = {}
         #: What all links weigh that an id leads to.
         self.bytes = 0
@@ -74,21 +114,25 @@ class Chains:
         link = self._links.pop(response_id, None)
         if link is not None:
             self._links[response_id] = link
+            self._budget.used(self._account_id, self, response_id)
         return link
 
     def keep(self, response_id: str, link: Link) -> None:
         """An answer has come to its end."""
         self.evict(response_id)
         self._links[response_id] = link
+        self._budget.used(self._account_id, self, response_id)
         self._use(link)
         while self._links and self._is_over():
             self.evict(next(iter(self._links)))
+        self._budget.relieve()
 
     def evict(self, response_id: str) -> None:
         """Forget an answer; what others continue of it stays."""
         link = self._links.pop(response_id, None)
         if link is not None:
             self._unuse(link)
+            self._budget.forgot(self._account_id, self, response_id)
 
     def close(self) -> None:
         """The connection is over."""
@@ -96,11 +140,7 @@ class Chains:
             self.evict(response_id)
 
     def _is_over(self) -> bool:
-        return (
-            len(self._links) > limits.CHAINS_MAX
-            or self.bytes > limits.CHAINS_BYTES_MAX
-            or self._budget.bytes > self._budget.bytes_max
-        )
+        return len(self._links) > limits.CHAINS_MAX or self.bytes > limits.CHAINS_BYTES_MAX
 
     def _use(self, link: Link | None) -> None:
         while link is not None:
@@ -120,7 +160,7 @@ class Chains:
 
     def _weigh(self, size: int) -> None:
         self.bytes += size
-        self._budget.bytes += size
+        self._budget.weigh(self._account_id, size)
 
 
 def body_with(body: Mapping[str, msgspec.Raw], link: Link | None) -> tuple[bytes, bytes]:

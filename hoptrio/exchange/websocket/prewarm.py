@@ -1,7 +1,7 @@
 """Prewarm: ``response.create`` with ``generate: false``, answered here.
 
-It is judged like a turn as far as that needs no channel, gives an id to continue from, and costs nothing: no hold, no
-request at a provider, no record.
+It is judged like a turn as far as that needs neither a channel nor a transaction, gives an id to continue from, and
+costs nothing: no hold, no request at a provider, no record.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ async def prewarm(gateway: Gateway, turn: Turn, rules: Rules) -> None:
     key = await gateway.key_of(head)
     call = rules.parse(head.path, head.query, head.header_map, await turn.read_body())
     owners = await gateway.ledger.owners_of(call.provider_ids)
+    gateway.rates.check(key, call.protocol)
     known(call, key, gateway.contract_of(key), catalogue=gateway.catalogue, owners=owners)
     response_id, events = prewarmed(
         model=call.model, created_s=gateway.ledger.now_ms() // 1000, previous_id=turn.previous_id or None

@@ -72,7 +72,7 @@ async def open_session(gateway: Gateway, exchange: Exchange, face: Face) -> None
         raise errors.NotFound(f"The responses protocol is not offered under the contract {contract.name}.")
     if gateway.draining:
         raise errors.Draining("The gateway is shutting down.", retry_after_s=1)
-    session = Session(gateway, head, face.request_id, exchange.writer.switch().drain)
+    session = Session(gateway, head, face.request_id, key.account.id, exchange.writer.switch().drain)
     await converse(exchange, face.ids(), session.run)
 
 
@@ -88,12 +88,12 @@ class _Ending(NamedTuple):
 class Session:
     """One connection; run once. Turn k is the request ``<id of the handshake>-k``."""
 
-    def __init__(self, gateway: Gateway, head: Head, request_id: str, drain: Drain) -> None:
+    def __init__(self, gateway: Gateway, head: Head, request_id: str, account_id: str, drain: Drain) -> None:
         self._gateway = gateway
         self._head = _turns_head(head)
         self._request_id = request_id
         self._drain = drain
-        self._chains = Chains(gateway.chains)
+        self._chains = Chains(gateway.chains, account_id)
         self._lanes: Lanes[Turn] = Lanes()
         #: The turns whose clients listen, by lane.
         self._heard: dict[str, Turn] = {}
