@@ -409,10 +409,21 @@ CONTROL_BODY_S = 10.0
 CONTROL_FIELDS_MAX = 100
 #: Requests one process answers at a time, pages that watch included.
 CONTROL_REQUESTS_MAX = 256
+#: Connections of one process. Each has one answer in memory at most, and one that its client has closed counts until it
+#: has been idle for `CONTROL_IDLE_S`.
+CONTROL_CONNECTIONS_MAX = 512
+#: Questions of programs that one process works on at a time, and those that wait: their rows are read by threads that
+#: streams share the interpreter with.
+CONTROL_QUESTIONS = 2
+CONTROL_QUESTIONS_WAITING_MAX = 64
 #: Ids, names of models and channels; reasons. The rows of one answer.
 CONTROL_WORD_CHARS_MAX = 256
 CONTROL_WHY_CHARS_MAX = 2_000
-CONTROL_PAGE_ROWS_MAX = 10_000
+CONTROL_PAGE_ROWS_MAX = 500
+#: Rows that are made into an answer before streams have their turn.
+CONTROL_TURN_ROWS = 25
+#: The rows that a command writes at most, however many pages they are.
+CLI_ROWS_MAX = 10_000
 #: A call of the command line to a control plane; probing many channels takes minutes.
 CONTROL_CALL_S = 600.0
 #: An idle connection, and a head that does not end: operators are few, and none of them is worth a descriptor.
@@ -429,8 +440,11 @@ LIVE_S = 300.0
 LIVE_LEDGER_S = 2.0
 #: The pause before a control plane that failed is started again.
 CONTROL_RESTART_S = 1.0
-#: A person's login, and how many wrong tokens are looked at in a while before all guesses are refused.
+#: A person's login; the memory of all that are open, at 24 bytes each; and how many wrong tokens of an address are
+#: looked at in a while before it is told to wait, for so many addresses.
 SESSION_S = 12 * 3600
+SESSIONS_BYTES = 6 * KIB
+LOGIN_CALLERS_MAX = 10_000
 LOGINS_FAILED_MAX = 10
 LOGINS_FAILED_S = 60.0
 

@@ -8,7 +8,7 @@ import click
 from msgspec import to_builtins
 
 from hoptrio.cli.options import AMOUNT, SIGNED_AMOUNT, Invocation, group
-from hoptrio.limits import CONTROL_PAGE_ROWS_MAX
+from hoptrio.limits import CLI_ROWS_MAX, CONTROL_PAGE_ROWS_MAX
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def list_(invocation: Invocation) -> None:
 @click.argument("name")
 @click.option("--entries", is_flag=True, help="Its entries too, oldest first.")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Entries behind this seq.")
-@click.option("--limit", type=click.IntRange(min=1, max=CONTROL_PAGE_ROWS_MAX), default=100, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1, max=CLI_ROWS_MAX), default=100, show_default=True)
 @click.pass_obj
 def show(invocation: Invocation, name: str, entries: bool, after: int, limit: int) -> None:
     """Show an account."""
@@ -113,8 +113,15 @@ def show(invocation: Invocation, name: str, entries: bool, after: int, limit: in
     async def work() -> tuple[Account, list[EntryItem]]:
         async with invocation.asking() as ask:
             found = await ask(get_account, AccountName(account=name))
-            page = StatementPage(account=found.id, after=after, limit=limit)
-            return found, await ask(statement, page) if entries else []
+            lines: list[EntryItem] = []
+            while entries and len(lines) < limit:
+                rows = min(limit - len(lines), CONTROL_PAGE_ROWS_MAX)
+                behind = lines[-1].seq if lines else after
+                page = await ask(statement, StatementPage(account=found.id, after=behind, limit=rows))
+                lines += page
+                if len(page) < rows:
+                    break
+            return found, lines
 
     found, lines = invocation.run(work)
     report: dict[str, Any] = to_builtins(found)

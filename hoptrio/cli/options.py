@@ -111,7 +111,10 @@ class Invocation:
         else:
             from hoptrio.control.far import far
 
-            async with far(self.control_url, os.environ.get(TOKEN_VARIABLE, "")) as control:
+            token = os.environ.get(TOKEN_VARIABLE, "")
+            if not token:
+                raise Failed(f"{TOKEN_VARIABLE} is not set: --control needs the token of the control plane in it")
+            async with far(self.control_url, token) as control:
                 yield control.call
 
     def ask(self, operation: Operation[Takes, Gives], asked: Takes) -> Gives:

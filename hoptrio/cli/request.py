@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from hoptrio.cli.options import DATE, Invocation, group
 from hoptrio.ledger.report import iso_ms
-from hoptrio.limits import CONTROL_PAGE_ROWS_MAX
+from hoptrio.limits import CLI_ROWS_MAX, CONTROL_PAGE_ROWS_MAX
+
+if TYPE_CHECKING:
+    from hoptrio.control.shapes import RequestItem
 
 __all__ = ["request"]
 
@@ -47,14 +53,29 @@ def show(invocation: Invocation, request_id: str) -> None:
 @click.option("--client-request-id", help="The caller's own X-Client-Request-Id.")
 @click.option("--since", "since_ms", type=DATE, metavar="DATE")
 @click.option("--until", "until_ms", type=DATE, metavar="DATE")
-@click.option("--limit", type=click.IntRange(min=1, max=CONTROL_PAGE_ROWS_MAX), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(min=1, max=CLI_ROWS_MAX), default=50, show_default=True)
 @click.pass_obj
-def list_(invocation: Invocation, /, since_ms: int | None, until_ms: int | None, **where: str | int | None) -> None:
+def list_(
+    invocation: Invocation, /, limit: int, since_ms: int | None, until_ms: int | None, **where: str | None
+) -> None:
     """List requests, newest first."""
     from hoptrio.control.operations.requests import list_requests
     from hoptrio.control.shapes import RequestPage
 
     since, until = (None if at_ms is None else iso_ms(at_ms) for at_ms in (since_ms, until_ms))
     asked = RequestPage(since=since, until=until, **where)  # type: ignore[arg-type]
-    found = invocation.ask(list_requests, asked).requests
-    invocation.emit_rows([to_builtins(each) for each in found], _COLUMNS)
+
+    async def work() -> list[RequestItem]:
+        found: list[RequestItem] = []
+        before: str | None = None
+        async with invocation.asking() as ask:
+            while len(found) < limit:
+                rows = min(limit - len(found), CONTROL_PAGE_ROWS_MAX)
+                page = await ask(list_requests, replace(asked, before=before, limit=rows))
+                found += page.requests
+                before = page.next
+                if before is None:
+                    break
+        return found
+
+    invocation.emit_rows([to_builtins(each) for each in invocation.run(work)], _COLUMNS)

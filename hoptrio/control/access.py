@@ -1,9 +1,9 @@
 """Who may use the control plane: programs by the bearer token, people by a session that the token opens.
 
-A session is a signed cookie and nothing is stored, so every worker knows it, and a new token ends them all. The cookie
-is ``HttpOnly`` and ``SameSite=Strict``; since another port of the same host is the same site, a change made with it
-must also come from a page of ours (`Access.forged`): by the browser's word for its origin, and by a CSRF token that
-only such a page can read. Programs send no cookie and need none of this.
+A session is a signed cookie, so that a new token ends them all, and open in memory that every worker has (`sessions`),
+so that whoever logs out ends it. The cookie is ``HttpOnly`` and ``SameSite=Strict``; since another port of the same
+host is the same site, a change made with it must also come from a page of ours: by the browser's word for its origin
+(`from_elsewhere`), and by a CSRF token that only such a page can read. Programs send no cookie and need none of this.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.requests import HTTPConnection
+
+    from hoptrio.control.sessions import Sessions
 
 __all__ = ["CSRF_FIELD", "CSRF_HEADER", "SESSION_COOKIE", "Access", "Session"]
 
@@ -43,8 +45,9 @@ class Session(NamedTuple):
 class Access:
     """Judges callers by the token in force, which `token` tells: a reload may change it."""
 
-    def __init__(self, token: Callable[[], str]) -> None:
+    def __init__(self, token: Callable[[], str], sessions: Sessions) -> None:
         self._token = token
+        self._open = sessions
 
     def is_token(self, given: str) -> bool:
         """Compared in constant time."""
@@ -60,16 +63,24 @@ class Access:
 
     def open_session(self) -> str:
         """A new session's cookie."""
-        cookie = self._sessions().dumps(secrets.token_urlsafe(16))
+        session_id = secrets.token_urlsafe(16)
+        self._open.open(session_id)
+        cookie = self._sessions().dumps(session_id)
         return cookie if isinstance(cookie, str) else cookie.decode()
 
     def session(self, connection: HTTPConnection) -> Session | None:
-        """The session of the request's cookie, if it is one that was opened here and is not too old."""
+        """The session of the request's cookie, if it is one that was opened here, is not too old and was not closed."""
         try:
             found = self._sessions().loads(connection.cookies.get(SESSION_COOKIE, ""), max_age=limits.SESSION_S)
         except BadSignature:
             return None
-        return Session(found, self._csrf_token(found)) if isinstance(found, str) else None
+        if not isinstance(found, str) or not self._open.is_open(found):
+            return None
+        return Session(found, self._csrf_token(found))
+
+    def close_session(self, session: Session) -> None:
+        """It is over, on every worker."""
+        self._open.close(session.id)
 
     def _csrf_token(self, session_id: str) -> str:
         made = URLSafeSerializer(self._token(), salt="hoptrio csrf", signer_kwargs=_SIGNER).dumps(session_id)

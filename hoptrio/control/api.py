@@ -6,6 +6,7 @@ strings and are read as what they should be; the body of a change is JSON and is
 
 from __future__ import annotations
 
+import json
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -14,15 +15,17 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 
+from hoptrio import limits
 from hoptrio.control.answers import json_answer, page
 from hoptrio.control.metrics import CONTENT_TYPE, metrics
 from hoptrio.control.openapi import describe
 from hoptrio.control.operations import OPERATIONS
-from hoptrio.errors import BadRequest
+from hoptrio.errors import BadRequest, ServerFull
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import trio
     from starlette.requests import Request
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -63,7 +66,13 @@ class _AsSent:
 async def _serve(there: Mapping[str, Operation[Any, Any]], request: Request) -> Response:
     operation = there["GET" if request.method == "HEAD" else request.method]
     asked = _asked(operation, request, await request.body() if operation.changes else b"")
-    return json_answer(await operation.run(request.app.state.office, asked), operation.status)
+    if operation.changes:
+        return json_answer(await operation.run(request.app.state.office, asked), operation.status)
+    turns: trio.CapacityLimiter = request.app.state.turns
+    if turns.statistics().tasks_waiting >= limits.CONTROL_QUESTIONS_WAITING_MAX:
+        raise ServerFull("The control plane is asked as much as it may be.", retry_after_s=1)
+    async with turns:
+        return json_answer(await operation.run(request.app.state.office, asked), operation.status)
 
 
 def _asked(operation: Operation[Any, Any], request: Request, body: bytes) -> Any:
@@ -97,6 +106,7 @@ def _from_query(operation: Operation[Any, Any], in_path: dict[str, str], query: 
 def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: bytes) -> Any:
     try:
         members = msgspec.json.decode(body or b"{}")
+        json.loads(body or b"{}", object_pairs_hook=_once)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRequest("The body is not JSON.") from None
     if not isinstance(members, dict):
@@ -104,6 +114,12 @@ def _from_body(operation: Operation[Any, Any], in_path: dict[str, str], body: by
     if twice := members.keys() & in_path.keys():
         raise BadRequest(f"{', '.join(sorted(twice))} belongs into the path alone.")
     return msgspec.convert({**members, **in_path}, operation.takes)
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    """Which of two would count is nowhere said (RFC 8259 section 4). Raises BadRequest."""
+    if len({name for name, _ in members}) < len(members):
+        raise BadRequest("A member stands in the body twice.")
 
 
 @cache

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import structlog
+import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
-from hoptrio import errors
+from hoptrio import errors, limits
 from hoptrio.control.answers import refusal
 from hoptrio.control.api import api_routes
 from hoptrio.control.guard import Guard
+from hoptrio.control.guesses import Guesses
 from hoptrio.control.headers import SecurityHeaders
 from hoptrio.control.pages import Login, routes
 
@@ -33,13 +35,17 @@ log = structlog.get_logger("hoptrio.control")
 
 
 def make_app(office: Office, access: Access) -> ASGIApp:
-    """The app; a handler finds what it stands on as ``request.app.state.office``."""
+    """The app; a handler finds what it stands on as ``request.app.state.office``, and questions take
+    turns by ``request.app.state.turns``."""
+    guesses = Guesses(lambda: office.config.server.trusted_proxies)
     app = Starlette(
-        routes=[*api_routes(), *routes(Login(access))],
+        routes=[*api_routes(), *routes(Login(access, guesses))],
         exception_handlers={errors.HoptrioError: _refused, HTTPException: _not_found, Exception: _failed},
     )
     app.state.office = office
-    return SecurityHeaders(Guard(app, access))
+    app.state.access = access
+    app.state.turns = trio.CapacityLimiter(limits.CONTROL_QUESTIONS)
+    return SecurityHeaders(Guard(app, access, guesses))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

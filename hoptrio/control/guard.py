@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from hoptrio.control.access import Access, Session
+    from hoptrio.control.guesses import Guesses
 
 __all__ = ["FORM", "OPEN", "Guard"]
 
@@ -35,9 +36,10 @@ class Guard:
     """ASGI middleware. Behind it ``request.state.session`` is the person's session, None for a program, and of a change
     ``request.state.form`` has the fields."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, guesses: Guesses) -> None:
         self._app = app
         self._access = access
+        self._guesses = guesses
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,6 +64,8 @@ class Guard:
             if self._running > limits.CONTROL_REQUESTS_MAX:
                 raise errors.ServerFull("The control plane answers as many requests as it may.", retry_after_s=1)
             if not bearer and (bearer is False or session is None) and not request.url.path.startswith(OPEN):
+                if bearer is False:
+                    self._guesses.wrong(request)
                 raise errors.InvalidKey("The control token is needed.")
             if bearer:
                 request.state.session = None

@@ -22,6 +22,7 @@ COMMON_REFUSALS: tuple[type[errors.HoptrioError], ...] = (
     errors.BadRequest,
     errors.InvalidKey,
     errors.Forged,
+    errors.LimitExceeded,
     errors.LedgerUnavailable,
     errors.Internal,
 )

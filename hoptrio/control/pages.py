@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-import trio
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from hoptrio import errors, limits
+from hoptrio import limits
 from hoptrio.control.access import SESSION_COOKIE
 from hoptrio.control.answers import page
 from hoptrio.control.dashboard.routes import ROUTES as DASHBOARD
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from hoptrio.control.access import Access
+    from hoptrio.control.guesses import Guesses
 
 __all__ = ["Login", "routes"]
 
@@ -36,11 +35,11 @@ def routes(login: Login) -> list[BaseRoute]:
 
 
 class Login:
-    """Opens and ends sessions. Guesses are limited for all callers together: the token is one for all of them."""
+    """Opens and ends sessions."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, guesses: Guesses) -> None:
         self._access = access
-        self._failed: deque[float] = deque(maxlen=limits.LOGINS_FAILED_MAX)
+        self._guesses = guesses
 
     async def show(self, request: Request) -> Response:
         """The form."""
@@ -48,11 +47,10 @@ class Login:
 
     async def enter(self, request: Request) -> Response:
         """The token was given: a session, or the form again."""
-        self._check_rate()
         form = request.state.form
         to = _inside(form.get("next"))
         if not self._access.is_token(form.get("token", "")):
-            self._failed.append(trio.current_time())
+            self._guesses.wrong(request)
             return page(request, "login.html", status=401, next=to, failed=True)
         answer = RedirectResponse(to, status_code=303)
         answer.set_cookie(
@@ -66,16 +64,12 @@ class Login:
         return answer
 
     async def leave(self, request: Request) -> Response:
-        """Forget the cookie."""
+        """End the session, here and on every worker, and forget the cookie."""
+        if request.state.session is not None:
+            self._access.close_session(request.state.session)
         answer = RedirectResponse("/login", status_code=303)
         answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
         return answer
-
-    def _check_rate(self) -> None:
-        now = trio.current_time()
-        if len(self._failed) == limits.LOGINS_FAILED_MAX and now - self._failed[0] < limits.LOGINS_FAILED_S:
-            wait_s = int(self._failed[0] + limits.LOGINS_FAILED_S - now) + 1
-            raise errors.LimitExceeded("Too many wrong tokens were tried; wait a while.", retry_after_s=wait_s)
 
 
 def _inside(to: str | None) -> str:

@@ -91,7 +91,7 @@ Ref = Annotated[
     Meta(
         min_length=1,
         max_length=limits.CONTROL_WORD_CHARS_MAX,
-        description="The caller's own id of this change: a repeated one changes nothing.",
+        description="The caller's own id of this change: the same again changes nothing, another change is refused.",
     ),
 ]
 Cursor = Annotated[str, Meta(pattern=r"^[0-9]{1,16}\.[A-Za-z0-9_-]{1,64}$", description="`next` of a page.")]

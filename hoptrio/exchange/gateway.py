@@ -12,7 +12,9 @@ from hoptrio.admission.breaker import Breakers
 from hoptrio.admission.certificates import Certificates
 from hoptrio.admission.pauses import Pauses
 from hoptrio.admission.routing import Load, Router
+from hoptrio.contract import Reason
 from hoptrio.exchange.counts import Counts
+from hoptrio.exchange.ended import StreamEnd
 from hoptrio.exchange.rates import Rates
 from hoptrio.exchange.refusals import Refusals
 from hoptrio.exchange.registry import Registry
@@ -21,7 +23,7 @@ from hoptrio.exchange.routes import protocol_of
 from hoptrio.exchange.suspicion import Suspicion
 from hoptrio.exchange.websocket.chains import Budget
 from hoptrio.protocols.events import Protocol
-from hoptrio.telemetry.tally import Tally
+from hoptrio.telemetry.tally import Labels, Tally, add
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     from hoptrio.admission.catalogue import Catalogue
     from hoptrio.contract import Contract
     from hoptrio.downstream.head import Head
-    from hoptrio.exchange.ended import StreamEnd
     from hoptrio.ledger.ledger import Ledger
-    from hoptrio.ledger.model import ApiKey
+    from hoptrio.ledger.model import ApiKey, RequestRecord
     from hoptrio.spool.playback import Playback
     from hoptrio.spool.spools import Spools
     from hoptrio.upstream.client import Upstream
@@ -119,6 +120,22 @@ class Gateway:
                 observe(end)
             except Exception as error:
                 log.error("observer failed", error=type(error).__name__, exc_info=error)
+
+    def orphaned(self, record: RequestRecord, account: str) -> None:
+        """A stream of a process that died was released here: it is counted and told of as any other that ends."""
+        labels = Labels(record.protocol, record.model, record.channel or "")
+        add(self.tally.group(labels).outcomes, Reason.ORPHANED.value)
+        self.ended(
+            StreamEnd(
+                record=record,
+                account=account,
+                spoken=record.protocol,
+                events=0,
+                settled=True,
+                ended_at_ms=self.ledger.now_ms(),
+                traceparent="",
+            )
+        )
 
     def check_room(self) -> None:
         """Raise Draining or ServerFull where this process takes no further calls."""

@@ -50,6 +50,7 @@ from hoptrio.ledger.rules import (
     join,
     judge,
     on_terms,
+    repeated,
     settled_record,
     why_disabled,
 )
@@ -238,8 +239,9 @@ class Changes:
         account = self._rows.account(move.account)
         if account is None:
             return NotFound(f"no account {move.account}")
-        if move.ref in self._rows.refs:
-            return account
+        before = self._rows.refs.get(move.ref)
+        if before is not None:
+            return repeated(account, move, before)
         if account.available_nanos + move.amount_nanos < 0:
             return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
         account = self._rows.put_account(replace(account, balance_nanos=account.balance_nanos + move.amount_nanos))
@@ -263,6 +265,8 @@ class Changes:
         if taken is not None:
             there = self._rows.key(taken) if taken == create.id else None
             return there or Conflict("the key's secret is in use")
+        if create.id in self._rows.keys:
+            return Conflict(f"there is a key {create.id}")
         self._rows.key_hashes[create.secret_hash] = create.id
         key = ApiKey(
             id=create.id,

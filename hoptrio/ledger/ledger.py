@@ -305,20 +305,23 @@ class Ledger:
         """Open an account. Raises Conflict if the name is taken, ValueError for a bad name or amount."""
         if not 0 < len(name) <= limits.NAME_CHARS_MAX or not name.isprintable() or deposit_nanos < 0:
             raise ValueError("an account needs a printable name and a deposit of at least 0")
+        if name != name.strip():
+            raise ValueError("an account's name neither begins nor ends with a blank")
         account_id = f"acct_{secrets.token_hex(12)}"
         create = CreateAccount(id=account_id, name=name, deposit_nanos=deposit_nanos, ref=_ref())
         return await self._change(create)  # type: ignore[no-any-return]
 
     async def deposit(self, account: str, amount_nanos: int, why: str = "", *, ref: str | None = None) -> Account:
-        """Pay in; with a `ref` that was used before nothing is changed. Raises NotFound, ValueError for an amount that
-        is not above 0."""
+        """Pay in; the same with the same `ref` again changes nothing. Raises NotFound, Conflict if another change has
+        the `ref`, ValueError for an amount that is not above 0."""
         if amount_nanos <= 0:
             raise ValueError("a deposit is above 0")
         return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why, ref)
 
     async def adjust(self, account: str, amount_nanos: int, why: str, *, ref: str | None = None) -> Account:
-        """Correct a balance, up or down; with a `ref` that was used before nothing is changed. Raises NotFound,
-        InsufficientBalance if less than what is held would be left, ValueError without a reason."""
+        """Correct a balance, up or down; the same with the same `ref` again changes nothing. Raises NotFound, Conflict
+        if another change has the `ref`, InsufficientBalance if less than what is held would be left, ValueError without
+        a reason."""
         if not why.strip() or not amount_nanos:
             raise ValueError("an adjustment needs an amount and a reason")
         return await self._move(account, EntryKind.ADJUST, amount_nanos, why, ref)
@@ -335,6 +338,7 @@ class Ledger:
         self,
         account: str,
         *,
+        key_id: str | None = None,
         secret: str | None = None,
         contract: str | None = None,
         max_streams: int | None = None,
@@ -346,13 +350,14 @@ class Ledger:
     ) -> tuple[ApiKey, str]:
         """A new key and its secret, which is stored as a hash only. `budget_per` is "day" or "month" (UTC).
 
-        Raises NotFound for the account, Conflict if `secret` is in use, ValueError for a budget without its period.
+        Raises NotFound for the account, Conflict if `key_id` or `secret` is in use, ValueError for a budget without its
+        period.
         """
         if (budget_nanos is None) != (budget_per is None) or budget_per not in (None, "day", "month"):
             raise ValueError("a budget needs a period, day or month")
         secret = secret or f"sk-{secrets.token_urlsafe(32)}"
         create = CreateKey(
-            id=f"key_{secrets.token_hex(8)}",
+            id=key_id or f"key_{secrets.token_hex(8)}",
             secret_hash=_hash(secret),
             account=account,
             contract=contract,
@@ -524,9 +529,10 @@ class Ledger:
 
             self._writer.submit(Ticket(Renew(self.owner), renewed))
 
-    async def run_sweep(self) -> None:
-        """Renew the own lease and release the holds of dead owners (`recover`), until cancelled."""
-        await Sweep(self).run()
+    async def run_sweep(self, tell: Callable[[RequestRecord, str], None] | None = None) -> None:
+        """Renew the own lease and release the holds of dead owners (`recover`), until cancelled. `tell` is given the
+        request of each hold that was released so, with its account's name."""
+        await Sweep(self, tell).run()
 
     async def release_all(self, releases: Sequence[Release]) -> list[Resolved | None]:
         """Apply releases in as few commits as may be; the answers in their order.

@@ -56,7 +56,8 @@ class CreateAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A deposit or an adjustment. Answer: `Account`, `NotFound`, or `InsufficientBalance` below what is held."""
+    """A deposit or an adjustment. Answer: `Account`, also for the same again; `NotFound`, `Conflict` if another change
+    has the `ref`, or `InsufficientBalance` below what is held."""
 
     ref: str
     account: str
@@ -77,7 +78,7 @@ class SetDisabled(msgspec.Struct, frozen=True):
 
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if another key has the secret."""
+    """Answer: `ApiKey`, `NotFound` for the account, or `Conflict` if another key has the id or the secret."""
 
     id: str
     secret_hash: str

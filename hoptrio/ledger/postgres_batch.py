@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from hoptrio import limits
-from hoptrio.ledger.model import Hold, HoldState, Resolution
+from hoptrio.ledger.model import EntryKind, Hold, HoldState, Resolution
 from hoptrio.ledger.operations import (
     CreateAccount,
     CreateKey,
@@ -35,6 +35,7 @@ from hoptrio.ledger.operations import (
 )
 from hoptrio.ledger.postgres_session import plain
 from hoptrio.ledger.rows import Rows
+from hoptrio.ledger.rules import Moved
 from hoptrio.ledger.sql_rows import (
     ACCOUNT,
     CLAIM,
@@ -99,7 +100,7 @@ _REQUESTS = f"""
 SELECT {REQUEST} FROM requests
 WHERE id = ANY(ARRAY(SELECT request_id FROM holds WHERE id = ANY(%(released)s::text[])))
 """
-_REFS = "SELECT ref FROM entries WHERE ref = ANY(%(refs)s::text[])"
+_REFS = "SELECT ref, account_id, kind, amount_nanos FROM entries WHERE ref = ANY(%(refs)s::text[])"
 
 _RENEW = (
     "INSERT INTO owners AS o (id, beat, renewed_at_ms) VALUES (%s, 1, %s)"
@@ -265,7 +266,7 @@ class Batch(Rows):
         self.key_open |= {key_id: (count, held_nanos) for key_id, count, held_nanos in found.get(_OPEN, ())}
         self.key_recent |= dict(found.get(_RECENT, ()))
         self.requests |= {row[0]: record_of(row) for row in found.get(_REQUESTS, ())}
-        self.refs |= {ref for (ref,) in found.get(_REFS, ())}
+        self.refs |= {row[0]: Moved(row[1], EntryKind(row[2]), row[3]) for row in found.get(_REFS, ())}
         asked = [self.keys[key_id].account.id for key_id in self._wanted["keys"] if key_id in self.keys]
         if not self.accounts.keys() >= {*asked, *(hold.account_id for hold in self.holds.values())}:
             raise StoreUnavailable("another process made a key or hold at this moment", busy=True)
@@ -431,6 +432,7 @@ def _wanted(operations: Sequence[Operation]) -> dict[str, list[str]]:
                 wanted["names"][operation.account] = None
             case CreateKey():
                 wanted["names"][operation.account] = wanted["hashes"][operation.secret_hash] = None
+                wanted["keys"][operation.id] = None
             case RevokeKey():
                 wanted["keys"][operation.id] = None
     # Not in the hold's row: that of a hold which the same batch places, and one that the capture brings with it.

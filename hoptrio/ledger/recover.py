@@ -14,6 +14,7 @@ here or by another process, waits for the next look.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,12 +23,15 @@ import trio
 from hoptrio import limits
 from hoptrio.contract import Reason
 from hoptrio.errors import HoptrioError, LedgerUnavailable
+from hoptrio.ledger.model import RequestRecord
 from hoptrio.ledger.operations import Release
 from hoptrio.ledger.owner import Fate, fate, same_journal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hoptrio.ledger.ledger import Ledger
-    from hoptrio.ledger.model import OwnerRow
+    from hoptrio.ledger.model import HoldRow, OwnerRow
 
 __all__ = ["Sweep", "recover"]
 
@@ -40,10 +44,14 @@ async def recover(ledger: Ledger) -> int:
 
 
 class Sweep:
-    """Renews the lease of its own ledger's owner and releases the holds of dead ones."""
+    """Renews the lease of its own ledger's owner and releases the holds of dead ones.
 
-    def __init__(self, ledger: Ledger) -> None:
+    `tell` is given the request of each hold that it released, with its account's name: nobody else can tell of these.
+    """
+
+    def __init__(self, ledger: Ledger, tell: Callable[[RequestRecord, str], None] | None = None) -> None:
         self._ledger = ledger
+        self._tell = tell
         #: Owner -> (its last beat seen, trio time when that beat was first seen).
         self._seen: dict[str, tuple[int, float]] = {}
         self._pause_s = 0.0
@@ -102,4 +110,34 @@ class Sweep:
         if beats.get(owner) != self._seen[owner][0]:
             return 0
         answers = await self._ledger.release_all([Release(hold.id, Reason.ORPHANED.value) for hold in holds])
-        return sum(answer is not None and answer.first for answer in answers)
+        # Another process may have looked at the same time: each hold was released first by one.
+        released = [hold for hold, answer in zip(holds, answers, strict=True) if answer is not None and answer.first]
+        for hold in released:
+            await self._tell_of(hold)
+        return len(released)
+
+    async def _tell_of(self, hold: HoldRow) -> None:
+        if self._tell is None:
+            return
+        record, account = None, None
+        with suppress(LedgerUnavailable):
+            record = await self._ledger.request(hold.request_id)
+            account = await self._ledger.account(hold.account_id)
+        self._tell(record or _record(hold), account.name if account is not None else hold.account_id)
+
+
+def _record(hold: HoldRow) -> RequestRecord:
+    """What a hold alone says of its request."""
+    return RequestRecord(
+        id=hold.request_id,
+        account_id=hold.account_id,
+        key_id=hold.key_id,
+        created_at_ms=hold.created_at_ms,
+        protocol="",
+        model="",
+        contract="",
+        stream=True,
+        state="released",
+        reason=Reason.ORPHANED.value,
+        hold_nanos=hold.amount_nanos,
+    )

@@ -27,7 +27,7 @@ from hoptrio.ledger.model import (
     RequestRecord,
     UsageEvidence,
 )
-from hoptrio.ledger.rules import standing
+from hoptrio.ledger.rules import Moved, standing
 from hoptrio.limits import CLAIM_KEPT_MS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Rows:
         self.open: dict[str, HoldRow] = {}
         self.claims: dict[str, ClaimRow] = {}
         self.entries: list[Entry] = []
-        self.refs: set[str] = set()
+        self.refs: dict[str, Moved] = {}
         self.requests: dict[str, RequestRecord] = {}
         self.provider_ids: dict[str, tuple[str, str | None]] = {}
         self.owners: dict[str, OwnerRow] = {}
@@ -124,7 +124,7 @@ class Rows:
         )
         self.entries.append(entry)
         if ref is not None:
-            self.refs.add(ref)
+            self.refs[ref] = Moved(account_id, kind, amount_nanos)
 
     def renew(self, owner: str, now_ms: int) -> None:
         """Begin an owner's lease, or renew it; on this occasion old claims are forgotten."""

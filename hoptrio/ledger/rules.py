@@ -8,11 +8,12 @@ contract page).
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from hoptrio.contract import Reason
+from hoptrio.errors import Conflict
 from hoptrio.ledger.model import (
     ApiKey,
     Claimed,
@@ -29,15 +30,21 @@ from hoptrio.ledger.model import (
 from hoptrio.limits import RATE_WINDOW_MS
 from hoptrio.money import share_nanos
 
+if TYPE_CHECKING:
+    from hoptrio.ledger.model import Account
+    from hoptrio.ledger.operations import Move
+
 __all__ = [
     "OPERATOR",
     "Effect",
     "KeyUse",
+    "Moved",
     "budget_period",
     "decide",
     "join",
     "judge",
     "on_terms",
+    "repeated",
     "resolve_open",
     "settled_record",
     "standing",
@@ -189,6 +196,22 @@ def settled_record(record: RequestRecord, effect: Effect, reason: str | None, ho
         charge_nanos=effect.charge_nanos,
         flags=(*record.flags, *(flag for flag in effect.flags if flag not in record.flags)),
     )
+
+
+class Moved(NamedTuple):
+    """What the entry with a `ref` did."""
+
+    account_id: str
+    kind: EntryKind
+    amount_nanos: int
+
+
+def repeated(account: Account, move: Move, before: Moved) -> Account | Conflict:
+    """The answer to a move of `account` whose `ref` was used `before`: the same again changes nothing, another is
+    refused. What it says of its reason may differ."""
+    if before == Moved(account.id, move.kind, move.amount_nanos):
+        return account
+    return Conflict(f"the ref {move.ref} was used for another change")
 
 
 def why_disabled(disabled: bool, why: str) -> str:

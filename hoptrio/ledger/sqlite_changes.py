@@ -44,11 +44,13 @@ from hoptrio.ledger.operations import (
 from hoptrio.ledger.rules import (
     Effect,
     KeyUse,
+    Moved,
     budget_period,
     decide,
     join,
     judge,
     on_terms,
+    repeated,
     standing,
     why_disabled,
 )
@@ -343,8 +345,11 @@ class Changes:
         account = self._account(move.account)
         if account is None:
             return NotFound(f"no account {move.account}")
-        if self._execute("SELECT 1 FROM entries WHERE ref = ?", (move.ref,)).fetchone() is not None:
-            return account
+        before = self._execute(
+            "SELECT account_id, kind, amount_nanos FROM entries WHERE ref = ?", (move.ref,)
+        ).fetchone()
+        if before is not None:
+            return repeated(account, move, Moved(before[0], EntryKind(before[1]), before[2]))
         if account.available_nanos + move.amount_nanos < 0:
             return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
         self._execute(_MOVE_BALANCE, (move.amount_nanos, 0, account.id))
@@ -369,6 +374,8 @@ class Changes:
             return self._key_there(create.id)
         if taken is not None:
             return Conflict("the key's secret is in use")
+        if self._execute("SELECT 1 FROM api_keys WHERE id = ?", (create.id,)).fetchone() is not None:
+            return Conflict(f"there is a key {create.id}")
         self._execute(
             _ADD_KEY,
             (

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from hoptrio.control.office import Office
+    from hoptrio.telemetry.board import FiguresBoard
 
 __all__ = ["control_plane"]
 
 
 @asynccontextmanager
-async def control_plane(office: Office, sockets: Sequence[socket.socket] = ()) -> AsyncIterator[tuple[str, ...]]:
-    """Serve while the block runs, on `sockets` or on the config's address; yields the URLs, none without a token.
+async def control_plane(
+    office: Office, board: FiguresBoard, sockets: Sequence[socket.socket] = ()
+) -> AsyncIterator[tuple[str, ...]]:
+    """Serve while the block runs, on `sockets` or on the config's address; yields the URLs, none without a token. What
+    all workers must know of a person's session is in the memory of `board`.
 
     Raises OSError if it cannot listen. Whatever else goes wrong with it stays in it.
     """
@@ -32,13 +36,14 @@ async def control_plane(office: Office, sockets: Sequence[socket.socket] = ()) -
     from hoptrio.control.access import Access
     from hoptrio.control.app import make_app
     from hoptrio.control.server import serve_control
+    from hoptrio.control.sessions import Sessions
 
     opened = [] if sockets else listen(control.listen.host, control.listen.port)
     listening = [*sockets, *opened]
     stop = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
-            app = make_app(office, Access(lambda: office.config.control.token))
+            app = make_app(office, Access(lambda: office.config.control.token, Sessions(board.aside)))
             nursery.start_soon(serve_control, app, listening, stop)
             yield tuple(url_of(each.getsockname(), tls=False) for each in listening)
             stop.set()

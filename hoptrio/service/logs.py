@@ -26,7 +26,9 @@ def set_up_logs() -> None:
             _frames_only,
             render,
         ],
-        logger_factory=structlog.PrintLoggerFactory(_BestEffort(sys.stderr)),  # type: ignore[arg-type]
+        # Not `PrintLogger`, which writes the end of the line by itself: workers share stderr, and another's line would
+        # come in between. Up to PIPE_BUF bytes the system keeps one write together, in a pipe as in a file.
+        logger_factory=structlog.WriteLoggerFactory(_BestEffort(sys.stderr)),  # type: ignore[arg-type]
         cache_logger_on_first_use=True,
     )
 

@@ -105,7 +105,6 @@ async def serve(
             open_telemetry() as tell_telemetry,
             trio.open_nursery() as services,
         ):
-            services.start_soon(ledger.run_sweep)
             services.start_soon(keep, ledger, config.ledger.retention_days)
             gateway = _gateway(config, ledger, upstream, breakers, spools)
             if spools is not None:
@@ -113,6 +112,7 @@ async def serve(
             gateway.observers += [each for each in (log_stream, tell_telemetry) if each is not None]
             board = figures or FiguresBoard()
             services.start_soon(Teller(gateway, board).run)
+            services.start_soon(ledger.run_sweep, gateway.orphaned)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
             with suppress(LedgerUnavailable):
@@ -120,7 +120,10 @@ async def serve(
                 await gateway.pauses.refresh()
             services.start_soon(prober.run)
             office = _office(config, gateway, board, certifier)
-            async with control_plane(office, control_sockets) as control_urls, trio.open_nursery() as connections:
+            async with (
+                control_plane(office, board, control_sockets) as control_urls,
+                trio.open_nursery() as connections,
+            ):
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)

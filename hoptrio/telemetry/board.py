@@ -27,7 +27,8 @@ __all__ = ["FiguresBoard", "Told"]
 
 #: Until when live streams are wanted, in seconds of `time.monotonic`, which is one clock for a machine.
 _WANTED = struct.Struct("<d")
-_HEADER_BYTES = 64
+#: `aside` follows.
+_HEADER_BYTES = 64 + limits.SESSIONS_BYTES
 #: Times written, when last, bytes, which half.
 _SLOT = struct.Struct("<QdQQ")
 _SLOT_HEADER_BYTES = 64
@@ -54,6 +55,8 @@ class FiguresBoard:
         self._slots = slots
         self._memory = mmap.mmap(self.fd, _HEADER_BYTES + slots * _SLOT_BYTES)
         self._mine: int | None = None
+        #: Memory beside the figures that the same processes share, all zeros at first: the sessions of people.
+        self.aside = memoryview(self._memory)[64:_HEADER_BYTES]
 
     @classmethod
     def shared(cls, slots: int) -> FiguresBoard:

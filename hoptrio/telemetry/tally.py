@@ -25,6 +25,7 @@ __all__ = [
     "Labels",
     "Meter",
     "Tally",
+    "add",
 ]
 
 Key = TypeVar("Key")

@@ -53,6 +53,12 @@ def both(server, ask, capsys, monkeypatch):
     return both
 
 
+def test_a_token_that_is_not_set_is_named(server, capsys, monkeypatch):
+    monkeypatch.delenv("HOPTRIO_CONTROL_TOKEN", raising=False)
+    assert run(["--control", server[1], "account", "list"]) != 0
+    assert "HOPTRIO_CONTROL_TOKEN is not set" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -148,3 +154,14 @@ def test_people_read_the_same_table(server, capsys, monkeypatch):
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
     assert "10.5" in printed[0]
+
+
+def test_a_list_that_is_longer_than_a_page_is_asked_page_by_page(server, ask, monkeypatch):
+    for number in range(5):
+        ask("account", "deposit", "acme", str(number + 1))
+    _, whole = ask("account", "show", "acme", "--entries")
+    monkeypatch.setattr("hoptrio.cli.account.CONTROL_PAGE_ROWS_MAX", 2)
+    assert ask("account", "show", "acme", "--entries") == (0, whole)
+    _, some = ask("account", "show", "acme", "--entries", "--limit", "3")
+    assert some["entries"] == whole["entries"][:3]
+    assert len(whole["entries"]) >= 6

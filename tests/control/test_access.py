@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+
 import pytest
 import trio
+from starlette.requests import HTTPConnection
 
 from hoptrio import limits
+from hoptrio.control.guesses import caller
+from hoptrio.control.sessions import Sessions
+from hoptrio.telemetry.board import FiguresBoard
 from tests.support.controlling import BASE, TOKEN
+
+
+@contextmanager
+def closing_board():
+    """A board of figures, as two processes have it."""
+    board = FiguresBoard.shared(2)
+    yield board, FiguresBoard.inherit(os.dup(board.fd))
+
 
 HTML = {"accept": "text/html"}
 OURS = {"sec-fetch-site": "same-origin"}
@@ -81,6 +96,40 @@ async def test_who_logs_out_is_out(control):
         assert (await person.client.get("/")).status_code == 303
 
 
+async def test_the_cookie_of_who_has_logged_out_opens_nothing_and_others_stay_in(control):
+    async with control.person() as person, control.person() as other:
+        kept = person.client.cookies["hoptrio_session"]
+        await person.client.post("/logout", data={"csrf_token": person.csrf_token})
+        async with control.client(cookies={"hoptrio_session": kept}) as thief:
+            assert (await thief.get("/api/accounts")).status_code == 401
+        assert (await other.client.get("/")).status_code == 200
+
+
+def test_a_session_is_known_to_every_process_until_it_is_closed_or_over():
+    at_s = [1000.0]
+    with closing_board() as (board, other):
+        here, there = (Sessions(each.aside, now=lambda: at_s[0]) for each in (board, other))
+        for name in ("one", "two"):
+            here.open(name)
+        assert there.is_open("one")
+        assert there.is_open("two")
+        assert not there.is_open("three")
+        there.close("one")
+        assert not here.is_open("one")
+        assert here.is_open("two")
+        at_s[0] += limits.SESSION_S
+        assert not here.is_open("two")
+
+
+def test_a_login_beyond_the_room_for_sessions_ends_the_oldest():
+    at_s = [1000.0]
+    sessions = Sessions(memoryview(bytearray(24 * 3)), now=lambda: at_s[0])
+    for name in ("a", "b", "c", "d"):
+        sessions.open(name)
+        at_s[0] += 1
+    assert [sessions.is_open(name) for name in ("a", "b", "c", "d")] == [False, True, True, True]
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -138,15 +187,45 @@ async def test_a_login_from_another_origin_is_refused(control):
     assert "set-cookie" not in answer.headers
 
 
-async def test_guessing_the_token_is_slow(control, autojump_clock):
+async def test_wrong_tokens_are_counted_and_the_right_one_always_opens(control, autojump_clock):
     async with control.client(headers=HTML | OURS) as browser:
         guesses = [await browser.post("/login", data={"token": f"guess {i}"}) for i in range(12)]
         assert [guess.status_code for guess in guesses] == [401] * limits.LOGINS_FAILED_MAX + [429] * 2
-        # Not even the right one is looked at.
-        assert (await browser.post("/login", data={"token": TOKEN})).status_code == 429
         assert 0 < int(guesses[-1].headers["retry-after"]) <= limits.LOGINS_FAILED_S
-        await trio.sleep(limits.LOGINS_FAILED_S)
         assert (await browser.post("/login", data={"token": TOKEN})).status_code == 303
+        await trio.sleep(limits.LOGINS_FAILED_S)
+        assert (await browser.post("/login", data={"token": "guess"})).status_code == 401
+
+
+async def test_wrong_bearer_tokens_are_counted_as_logins_are(control, autojump_clock):
+    wrong, right = ({"authorization": f"Bearer {token}"} for token in ("wrong", TOKEN))
+    async with control.client() as program:
+        guesses = [await program.get("/api/accounts", headers=wrong) for _ in range(limits.LOGINS_FAILED_MAX + 1)]
+        assert [guess.status_code for guess in guesses] == [401] * limits.LOGINS_FAILED_MAX + [429]
+        assert (await program.get("/api/accounts", headers=right)).status_code == 200
+        # Who gives none has not guessed.
+        assert (await program.get("/api/accounts")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.1", "", "192.0.2.1"),
+        ("192.0.2.1", "198.51.100.7", "192.0.2.1"),
+        ("10.1.2.3", "198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3", "203.0.113.9, 198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3", "198.51.100.7, 10.9.9.9", "198.51.100.7"),
+        ("10.1.2.3", "nonsense", "10.1.2.3"),
+        ("10.1.2.3", "", "10.1.2.3"),
+        ("2001:db8::5:6:7:8", "", "2001:db8::/64"),
+        ("::ffff:192.0.2.1", "", "192.0.2.1"),
+        ("::ffff:10.1.2.3", "198.51.100.7", "198.51.100.7"),
+    ],
+)
+def test_a_caller_is_its_address_or_what_a_trusted_proxy_says_of_it(peer, forwarded, address):
+    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
+    connection = HTTPConnection({"type": "http", "client": (peer, 1), "headers": headers})
+    assert caller(connection, ["10.0.0.0/8"]) == address
 
 
 @pytest.mark.parametrize("to", ["//evil.test", "https://evil.test", "/\\evil.test", "javascript:alert(1)", "/a\nb", ""])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
+import trio
+import trio.testing
 from msgspec.structs import replace
 
+from hoptrio import limits
 from hoptrio.control.operations import OPERATIONS
 from hoptrio.ledger.model import Hold, RequestRecord, Resolution
 
@@ -238,6 +241,14 @@ async def test_what_cannot_be_is_refused_with_a_code(api, method, path, body):
     assert await api.refused(method, path, body) == (400, "invalid_value")
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"name": "a", "name": "b"}', b'{"name": " a"}', b'{"name": "a "}', '{"name": "a\u00a0"}'.encode()]
+)
+async def test_an_account_has_one_name_without_blanks_around_it(api, body):
+    answer = await api.client.post("/api/accounts", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
+
+
 @pytest.mark.parametrize("body", [b"{", b'"\xff"', b"[" * 100_000, b'{"name": "\\ud800"}'])
 async def test_a_body_that_is_no_json_is_refused(api, body):
     answer = await api.client.post("/api/accounts", content=body)
@@ -291,3 +302,39 @@ async def test_a_method_that_a_path_does_not_take_is_told_all_that_it_does(api):
 
 async def test_a_model_may_be_named_null(api):
     assert await api.get("/requests", model="null") == {"requests": [], "next": None}
+
+
+async def test_a_page_has_at_most_so_many_rows(api):
+    assert await api.refused("GET", f"/requests?limit={limits.CONTROL_PAGE_ROWS_MAX + 1}", None) == (
+        400,
+        "invalid_value",
+    )
+
+
+async def test_questions_beyond_those_that_may_wait_are_told_to_come_again(control, monkeypatch, nursery):
+    monkeypatch.setattr(limits, "CONTROL_QUESTIONS_WAITING_MAX", 1)
+    asked, answer, answered = trio.Semaphore(0), trio.Event(), []
+
+    async def accounts():
+        asked.release()
+        await answer.wait()
+        return []
+
+    monkeypatch.setattr(control.office.ledger, "accounts", accounts)
+    async with control.program() as program:
+
+        async def ask():
+            answered.append((await program.get("/api/accounts")).status_code)
+
+        for _ in range(limits.CONTROL_QUESTIONS + 1):
+            nursery.start_soon(ask)
+        for _ in range(limits.CONTROL_QUESTIONS):
+            await asked.acquire()
+        await trio.testing.wait_all_tasks_blocked()
+        refused = await program.get("/api/accounts")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        # Changes do not wait for them.
+        assert (await program.post("/api/accounts", json={"name": "acme"})).status_code == 201
+        answer.set()
+        await trio.testing.wait_all_tasks_blocked()
+    assert answered == [200] * (limits.CONTROL_QUESTIONS + 1)

@@ -45,7 +45,15 @@ def test_plots_have_the_newest_value_and_a_round_top():
     assert (by_name["Events a second"].newest, by_name["Events a second"].top) == ("2", "20")
     # Nothing began in the last interval: the newest known value is older, and the line ends there.
     assert by_name["Time to first event"].newest == "500 ms"
-    assert by_name["Charged a minute, USD"].newest == "0"
+    assert by_name["Charged a minute, USD"].newest == value(figures(told(HISTORY), 0, "USD"), "Charged")
+
+
+def test_what_was_charged_leaves_the_plot_with_the_minute():
+    history = [Sample(5 * i, charged_nanos=10**9 if i == 0 else 0) for i in range(13)]
+    by_name = {each.name: each for each in plots(history[:12], "USD")}
+    assert by_name["Charged a minute, USD"].newest == "1"
+    by_name = {each.name: each for each in plots(history, "USD")}
+    assert by_name["Charged a minute, USD"].newest == value(figures(told(history), 0, "USD"), "Charged") == "0"
 
 
 def test_a_quantile_is_the_upper_bound_of_its_bucket():

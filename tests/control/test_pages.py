@@ -124,6 +124,27 @@ async def test_a_deposit_button_that_is_pressed_twice_pays_once(control, person)
     assert ref not in (await person.client.get(f"/accounts/{account.id}")).text
 
 
+async def test_a_page_with_a_new_key_that_is_loaded_again_makes_no_second_one(control, person):
+    account = await control.office.ledger.create_account("acme")
+    form = (await person.client.get(f"/accounts/{account.id}")).text
+    ref = re.search(r'/keys" class="form">.*?name="ref" value="([^"]+)"', form, re.DOTALL)[1]
+    first, again = [await post(person, f"/accounts/{account.id}/keys", ref=ref) for _ in range(2)]
+    secret = re.search(r'id="secret"[^>]*>(sk-[^<]+)<', first.text)[1]
+    assert (again.status_code, secret in again.text, "created before" in again.text) == (422, False, True)
+    [key] = await control.office.ledger.keys()
+    assert await control.office.ledger.find_key(secret) == key
+    other = await post(person, f"/accounts/{account.id}/keys", ref="../../x")
+    assert 'id="secret"' in other.text
+
+
+async def test_a_deposit_form_that_is_sent_again_with_another_amount_says_so(control, person):
+    account = await control.office.ledger.create_account("acme")
+    await post(person, f"/accounts/{account.id}/deposit", amount="5", ref="r")
+    answer = await post(person, f"/accounts/{account.id}/deposit", amount="6", ref="r")
+    assert (answer.status_code, "another change" in answer.text) == (422, True)
+    assert (await control.office.ledger.account("acme")).balance_nanos == 5 * NANOS
+
+
 async def test_a_keys_secret_is_on_one_page_once(control, person):
     account = await control.office.ledger.create_account("acme")
     answer = await post(
@@ -310,6 +331,15 @@ async def parts(answer):
             events.append((name, "\n".join(data)))
             name, data = "message", []
     return events
+
+
+async def test_a_live_page_ends_with_the_session(control, person, autojump_clock):
+    began_at = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(person.client.get, "/overview/live")
+        await trio.sleep(3 * limits.LIVE_EVERY_S)
+        await post(person, "/logout")
+    assert trio.current_time() - began_at < 6 * limits.LIVE_EVERY_S
 
 
 async def test_a_live_page_sends_what_changed_and_ends_to_be_opened_anew(control, person, autojump_clock):

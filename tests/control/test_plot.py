@@ -14,7 +14,7 @@ from hoptrio.control.dashboard.plot import HEIGHT, WIDTH, nice_step, plot
 @given(st.lists(st.none() | st.floats(0, 1e12), max_size=50))
 def test_every_point_is_inside_the_box(values):
     drawn = plot(values)
-    points = [float(each) for each in re.findall(r"[\d.]+", drawn.curve)]
+    points = [float(each) for each in re.findall(r"[\d.]+", drawn.curve + drawn.dots.replace("h0", ""))]
     assert all(0 <= x <= WIDTH + 1 for x in points[::2])
     assert all(0 <= y <= HEIGHT for y in points[1::2])
     assert drawn.top >= max((each for each in values if each is not None), default=0)
@@ -27,11 +27,12 @@ def test_a_gap_interrupts_the_line():
 
 
 def test_a_point_alone_is_seen():
-    assert plot([None, 1, None]).curve == "M300.0 0.0L301.0 0.0"
+    drawn = plot([None, 1, None, 2, 2])
+    assert (drawn.dots, drawn.curve) == ("M150.0 50.0h0", "M450.0 0.0L600.0 0.0")
 
 
 def test_nothing_is_no_line():
-    assert plot([]) == plot([None]) == ("", "", 1.0)
+    assert plot([]) == plot([None]) == ("", "", "", 1.0)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -77,6 +78,48 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(listening):
         assert trio.current_time() - began_at < 3
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """A system that keeps silent clients for long."""
+    monkeypatch.setattr(limits, "CONTROL_WRITE_STALL_S", 60)
+
+
+async def test_it_ends_within_its_grace_however_long_the_system_waits_for_clients(patient, listening):
+    """Many that take nothing, with an answer each, on connections that the kernel would keep."""
+    address, stop, stopped = listening
+    request = f"GET /api/openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    silent = []
+    for _ in range(20):
+        each = socket.socket()
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        await trio.to_thread.run_sync(each.connect, address)
+        each.sendall(request * 20)
+        silent.append(each)
+    assert (await get(address)).status_code == 200
+    began_at = trio.current_time()
+    stop.set()
+    with trio.fail_after(10):
+        await stopped.wait()
+    assert trio.current_time() - began_at < 5
+    for each in silent:
+        each.close()
+
+
+async def test_connections_beyond_the_limit_are_closed_and_those_before_it_served(listening, monkeypatch):
+    address, _, _ = listening
+    monkeypatch.setattr(limits, "CONTROL_CONNECTIONS_MAX", 2)
+    first, second = [await trio.open_tcp_stream(*address) for _ in range(2)]
+    await first.send_all(b"GET /login HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert (await first.receive_some()).startswith(b"HTTP/1.1 200")
+    third = await trio.open_tcp_stream(*address)
+    with trio.fail_after(5):
+        assert await third.receive_some() == b""
+        await second.send_all(b"GET /login HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert (await second.receive_some()).startswith(b"HTTP/1.1 200")
+    for each in (first, second, third):
+        await each.aclose()
+
+
 async def test_clients_that_say_nothing_or_half_cannot_hold_up_the_end(listening):
     address, stop, stopped = listening
     halves = [b"", b"GET / HT", b"POST /login HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc"]
@@ -105,18 +148,22 @@ async def test_an_idle_connection_is_closed(listening, monkeypatch):
 
 async def test_a_server_that_fails_is_started_again(control, nursery, monkeypatch):
     """A bug in hypercorn ends all that it serves, and nothing else."""
-    served, failures = server.worker_serve, [RuntimeError("a bug"), ExceptionGroup("bugs", [ValueError()])]
+    serves, failures = server.TCPServer, [RuntimeError("a bug"), ExceptionGroup("bugs", [ValueError()])]
 
-    async def fails(*args, **options):
+    async def fails(*args):
         if failures:
             raise failures.pop()
-        await served(*args, **options)
+        await serves(*args)
 
-    monkeypatch.setattr(server, "worker_serve", fails)
+    monkeypatch.setattr(server, "TCPServer", fails)
     [opened] = listen("127.0.0.1", 0)
     stop = trio.Event()
     nursery.start_soon(serve_control, control.app, [opened], stop)
     with trio.fail_after(10):
+        for _ in range(2):
+            async with await trio.open_tcp_stream(*opened.getsockname()) as stream:
+                with suppress(trio.BrokenResourceError):
+                    assert await stream.receive_some() == b""
         assert (await get(opened.getsockname())).status_code == 200
     assert not failures
     stop.set()

@@ -525,7 +525,28 @@ async def test_the_last_entries_are_told_newest_first_of_one_account_or_of_all(l
 async def test_a_deposit_that_is_repeated_with_its_ref_is_made_once(ledger, key):
     for _ in range(2):
         assert (await ledger.deposit("acme", 5, ref="invoice 1")).balance_nanos == 1005
-    assert (await ledger.adjust("acme", -5, "typo", ref="invoice 1")).balance_nanos == 1005
+    await ledger.create_account("other", 50)
+    others = (
+        lambda: ledger.deposit("acme", 6, ref="invoice 1"),
+        lambda: ledger.deposit("other", 5, ref="invoice 1"),
+        lambda: ledger.adjust("acme", 5, "typo", ref="invoice 1"),
+        lambda: ledger.adjust("acme", -2000, "more than there is", ref="invoice 1"),
+    )
+    for another in others:
+        with pytest.raises(Conflict, match="invoice 1"):
+            await another()
+    assert ((await ledger.account("acme")).balance_nanos, (await ledger.account("other")).balance_nanos) == (1005, 50)
+    assert (await ledger.adjust("acme", -5, "typo", ref="typo 1")).balance_nanos == 1000
+    assert (await ledger.adjust("acme", -5, "the same typo", ref="typo 1")).balance_nanos == 1000
+
+
+async def test_a_keys_id_belongs_to_one_key(ledger, key):
+    made, secret = await ledger.create_key("acme", key_id="key_0123")
+    assert made.id == "key_0123"
+    with pytest.raises(Conflict):
+        await ledger.create_key("acme", key_id="key_0123")
+    assert (await ledger.find_key(secret)).id == "key_0123"
+    assert len(await ledger.keys()) == 2
 
 
 async def test_the_age_and_the_sum_of_open_holds_are_told(ledger, key, make, wall):

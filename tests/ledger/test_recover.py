@@ -51,6 +51,24 @@ async def test_a_lease_that_stands_still_is_a_dead_owner(make, autojump_clock):
         nursery.cancel_scope.cancel()
 
 
+async def test_each_stream_of_a_dead_owner_is_told_of_once_however_many_look(make, autojump_clock):
+    store, told = MemoryStore(), []
+    holds = await left_by(memory_ledger(store, owner="a"), make, count=3)
+    async with (
+        memory_ledger(store, owner="b") as first,
+        memory_ledger(store, owner="c") as second,
+        trio.open_nursery() as nursery,
+    ):
+        for ledger in (first, second):
+            nursery.start_soon(ledger.run_sweep, lambda record, account: told.append((record, account)))
+        await trio.sleep(limits.LEASE_S + 2 * limits.SWEEP_S)
+        nursery.cancel_scope.cancel()
+    assert sorted(record.id for record, _ in told) == sorted(hold.request.id for hold in holds)
+    assert {(record.reason, record.state, record.model, account) for record, account in told} == {
+        ("orphaned", "released", holds[0].request.model, "acme")
+    }
+
+
 async def test_the_holds_of_a_live_owner_stay_whatever_the_clocks_say(make, autojump_clock):
     store = MemoryStore(lambda: 0)
     async with (

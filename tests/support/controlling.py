@@ -16,6 +16,7 @@ from hoptrio.control.access import Access
 from hoptrio.control.app import make_app
 from hoptrio.control.figures import Figures
 from hoptrio.control.office import Office
+from hoptrio.control.sessions import Sessions
 from hoptrio.ledger.ledger import memory_ledger
 from hoptrio.telemetry.board import FiguresBoard
 from tests.support.deployment import config_for
@@ -37,7 +38,7 @@ class Control:
 
     def __init__(self, office: Office) -> None:
         self.office = office
-        self.app = make_app(office, Access(lambda: office.config.control.token))
+        self.app = make_app(office, Access(lambda: office.config.control.token, Sessions(FiguresBoard().aside)))
 
     def client(self, **options: Any) -> httpx.AsyncClient:
         """A caller without anything."""

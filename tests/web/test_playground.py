@@ -128,7 +128,7 @@ def asked_of_the_provider(site, text):
 
 def charges(site):
     """How often the account that is counted was charged."""
-    url = f"{site.control}/api/accounts/{COUNTED}/entries?limit=1000"
+    url = f"{site.control}/api/accounts/{COUNTED}/entries?limit=500"
     entries = httpx.get(url, headers={"authorization": f"Bearer {TOKEN}"}).json()
     return [each["kind"] for each in entries].count("capture")
 

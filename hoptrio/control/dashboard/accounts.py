@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -81,13 +82,18 @@ async def _set_disabled(request: Request, *, disabled: bool) -> Response:
 
 
 async def create_key(request: Request) -> Response:
-    """A new key. Its secret is on the page that answers, and on no other."""
+    """A new key. Its secret is on the page that answers, and on no other: that page loaded again makes no second key,
+    since the form has the id of the one it makes."""
     form, office = request.state.form, _office(request)
     account = await _account(request)
+    ref = text(form, "ref")
+    key_id = f"key_{ref}" if re.fullmatch("[0-9a-f]{16}", ref) else None
     try:
-        key, secret = await office.ledger.create_key(account.id, **_limits(office, form))
+        key, secret = await office.ledger.create_key(account.id, key_id=key_id, **_limits(office, form))
     except ValueError as error:
         return await _one(request, problem=str(error), form_open=True)
+    except errors.Conflict:
+        return await _one(request, problem=f"The key {key_id} was created before. Its secret was shown then.")
     return await _one(request, secret=secret, secret_of=key.id)
 
 
@@ -121,7 +127,7 @@ async def _changed(request: Request, change: Callable[[Account], Awaitable[None]
     account = await _account(request)
     try:
         await change(account)
-    except (ValueError, errors.InsufficientBalance) as error:
+    except (ValueError, errors.InsufficientBalance, errors.Conflict) as error:
         return await _one(request, problem=str(error))
     return _to(account.id)
 
@@ -172,6 +178,7 @@ async def _one(
         secret_of=secret_of,
         form_open=form_open,
         ref=secrets.token_hex(16),
+        key_ref=secrets.token_hex(8),
     )
 
 

@@ -1,8 +1,8 @@
 """Pages that keep themselves current: a part of a page, rendered here and sent whenever it changed (SSE).
 
 The script that takes it (``static/live.mjs``) knows nothing of what is in it. Each connection ends after a while and
-the browser opens another, so that whoever logged out, or whose session is over, sees no more. A part that is the same
-for everybody is rendered once for all who look on: streams share the event loop with this, and must not notice.
+the browser opens another, and at once where the session is over or was logged out of. A part that is the same for
+everybody is rendered once for all who look on: streams share the event loop with this, and must not notice.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
+
+    from hoptrio.control.access import Access
 
 __all__ = ["follow"]
 
@@ -41,13 +43,21 @@ async def follow(
     render = _shared if shared else _own
     first = await render(request, template, values)
     return StreamingResponse(
-        _parts(first, lambda: render(request, template, values)),
+        _parts(first, lambda: render(request, template, values), lambda: _allowed(request)),
         media_type="text/event-stream",
         headers={"cache-control": "no-store, no-transform", "x-accel-buffering": "no"},
     )
 
 
-async def _parts(part: _Rendered, again: Callable[[], Awaitable[_Rendered]]) -> AsyncIterator[bytes]:
+def _allowed(request: Request) -> bool:
+    """Whoever looks on has not logged out meanwhile; a program has its token."""
+    access: Access = request.app.state.access
+    return request.state.session is None or access.session(request) is not None
+
+
+async def _parts(
+    part: _Rendered, again: Callable[[], Awaitable[_Rendered]], allowed: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     until, sent, said_at = trio.current_time() + limits.LIVE_S, "", trio.current_time()
     while True:
         now = trio.current_time()
@@ -63,6 +73,8 @@ async def _parts(part: _Rendered, again: Callable[[], Awaitable[_Rendered]]) -> 
         if now >= until:
             return
         await trio.sleep(limits.LIVE_EVERY_S)
+        if not allowed():
+            return
         try:
             part = await again()
         except errors.HoptrioError:

@@ -116,7 +116,7 @@ async def _values(request: Request) -> dict[str, Any]:
 
 def figures(told: Snapshot, held_nanos: int, currency: str) -> list[Figure]:
     """What happens now. Rates are of the last whole interval."""
-    recent = told.history[-12:]
+    recent = _minute(told.history)
     newest = recent[-1] if recent else None
     charged = sum(sample.charged_nanos for sample in recent)
     waited, firsts = sum(each.first_event_s for each in recent), sum(each.first_events for each in recent)
@@ -139,6 +139,11 @@ def figures(told: Snapshot, held_nanos: int, currency: str) -> list[Figure]:
         ),
         Figure("Failed", count(sum(each.failed for each in recent)), "streams, last minute"),
     ]
+
+
+def _minute(history: Sequence[Sample]) -> Sequence[Sample]:
+    """The last one."""
+    return history[-(60 // limits.FIGURES_SAMPLE_S) :]
 
 
 def _sum(buckets: Iterable[Buckets]) -> list[int]:
@@ -168,7 +173,9 @@ def plots(history: Sequence[Sample], currency: str) -> list[Drawn]:
     seconds = limits.FIGURES_SAMPLE_S
 
     def drawn(name: str, of: Callable[[Sample], float | None], words: Callable[[float], str]) -> Drawn:
-        values: list[float | None] = [of(sample) for sample in history]
+        return series(name, [of(sample) for sample in history], words)
+
+    def series(name: str, values: list[float | None], words: Callable[[float], str]) -> Drawn:
         # The axis is always as long; a gateway that has just begun has no history on its left.
         made = plot([None] * (limits.FIGURES_SAMPLES - len(values)) + values)
         newest = next((value for value in reversed(values) if value is not None), None)
@@ -182,10 +189,10 @@ def plots(history: Sequence[Sample], currency: str) -> list[Drawn]:
             lambda each: each.first_event_s / each.first_events if each.first_events else None,
             span,
         ),
-        # Billionths a minute are whole numbers, so the words are exact.
-        drawn(
+        # Of the minute that ends there, as the figure has it; billionths are whole numbers, so the words are exact.
+        series(
             f"Charged a minute, {currency}",
-            lambda each: each.charged_nanos * (60 // seconds),
+            [sum(each.charged_nanos for each in _minute(history[: end + 1])) for end in range(len(history))],
             lambda nanos: amount(round(nanos)),
         ),
         drawn("Streams ended a second", lambda each: each.ended / seconds, count),

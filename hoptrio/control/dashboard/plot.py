@@ -17,10 +17,12 @@ WIDTH, HEIGHT = 600, 100
 
 
 class Plot(NamedTuple):
-    """A series as SVG path data; `top` is the value of the upper edge, the lower one is 0."""
+    """A series as SVG path data; `top` is the value of the upper edge, the lower one is 0. `dots` are the points that
+    are in no line, each a line without length, which round ends make a dot."""
 
     curve: str
     area: str
+    dots: str
     top: float
 
 
@@ -28,17 +30,18 @@ def plot(values: Sequence[float | None]) -> Plot:
     """The newest value last, at the right edge."""
     top = ceiling(max((value for value in values if value is not None), default=0))
     width = WIDTH / max(1, len(values) - 1)
-    curve, area, run = [], [], list[str]()
+    curve, area, dots, run = [], [], [], list[str]()
     for i, value in enumerate([*values, None]):
         if value is not None:
             run.append(f"{i * width:.1f} {HEIGHT - value / top * HEIGHT:.1f}")
-        elif run:
-            # A point alone would be no line: it is drawn as a short one.
-            line = run if len(run) > 1 else [*run, f"{float(run[0].split()[0]) + 1:.1f} {run[0].split()[1]}"]
-            curve.append("M" + "L".join(line))
-            area.append(f"M{line[0].split()[0]} {HEIGHT}L{'L'.join(line)}L{line[-1].split()[0]} {HEIGHT}Z")
+        elif len(run) == 1:
+            dots.append(f"M{run[0]}h0")
             run = []
-    return Plot("".join(curve), "".join(area), top)
+        elif run:
+            curve.append("M" + "L".join(run))
+            area.append(f"M{run[0].split()[0]} {HEIGHT}L{'L'.join(run)}L{run[-1].split()[0]} {HEIGHT}Z")
+            run = []
+    return Plot("".join(curve), "".join(area), "".join(dots), top)
 
 
 def ceiling(value: float) -> float:

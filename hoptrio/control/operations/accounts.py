@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hoptrio.control import reports, shapes
 from hoptrio.control.operation import operation
 from hoptrio.control.reading import amount, checked
+from hoptrio.control.turns import in_turns
 from hoptrio.errors import Conflict, InsufficientBalance, NotFound
 from hoptrio.money import parse_nanos
 
@@ -20,7 +21,7 @@ __all__ = ["create_account", "deposit", "get_account", "list_accounts", "set_dis
 async def list_accounts(office: Office, asked: shapes.AccountPage) -> list[shapes.Account]:
     """List accounts by name."""
     found = [each for each in await office.ledger.accounts() if each.name > asked.after]
-    return [reports.account(each) for each in found[: asked.limit]]
+    return await in_turns(found[: asked.limit], reports.account)
 
 
 @operation("POST", "/api/accounts", shapes.NewAccount, shapes.Account, status=201, refuses=(Conflict,))
@@ -41,10 +42,12 @@ async def statement(office: Office, asked: shapes.StatementPage) -> list[shapes.
     """An account's entries, oldest first."""
     found = await office.account(asked.account)
     entries = await office.ledger.entries(found.id, after_seq=asked.after, limit=asked.limit)
-    return [reports.entry(each, {found.id: found.name}) for each in entries]
+    return await in_turns(entries, lambda each: reports.entry(each, {found.id: found.name}))
 
 
-@operation("POST", "/api/accounts/{account}/deposits", shapes.AccountDeposit, shapes.Account, refuses=(NotFound,))
+@operation(
+    "POST", "/api/accounts/{account}/deposits", shapes.AccountDeposit, shapes.Account, refuses=(NotFound, Conflict)
+)
 async def deposit(office: Office, asked: shapes.AccountDeposit) -> shapes.Account:
     """Pay into an account."""
     with checked():
@@ -57,7 +60,7 @@ async def deposit(office: Office, asked: shapes.AccountDeposit) -> shapes.Accoun
     "/api/accounts/{account}/adjustments",
     shapes.Adjustment,
     shapes.Account,
-    refuses=(NotFound, InsufficientBalance),
+    refuses=(NotFound, Conflict, InsufficientBalance),
 )
 async def adjust(office: Office, asked: shapes.Adjustment) -> shapes.Account:
     """Correct a balance, up or down."""

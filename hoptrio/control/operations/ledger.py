@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hoptrio.control import reports, shapes
 from hoptrio.control.operation import operation
 from hoptrio.control.reading import checked
+from hoptrio.control.turns import in_turns
 from hoptrio.errors import Conflict, NotFound
 from hoptrio.money import format_nanos
 
@@ -24,7 +25,7 @@ async def list_entries(office: Office, asked: shapes.EntryPage) -> list[shapes.E
         account.id if account else None, before_seq=asked.before, limit=asked.limit
     )
     names = await office.account_names()
-    return [reports.entry(each, names) for each in entries]
+    return await in_turns(entries, lambda each: reports.entry(each, names))
 
 
 @operation("GET", "/api/holds", shapes.HoldPage, list[shapes.HoldItem], refuses=(NotFound,))
@@ -38,7 +39,7 @@ async def list_holds(office: Office, asked: shapes.HoldPage) -> list[shapes.Hold
         for each in await office.ledger.open_holds()
         if (account is None or each.account_id == account.id) and each.created_at_ms <= latest_ms
     ]
-    return [reports.hold(each, names, now_ms) for each in holds[: asked.limit]]
+    return await in_turns(holds[: asked.limit], lambda each: reports.hold(each, names, now_ms))
 
 
 @operation("POST", "/api/holds/{hold}/release", shapes.HoldRelease, shapes.HoldReleased, refuses=(NotFound, Conflict))

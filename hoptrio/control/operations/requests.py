@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hoptrio.control import reports, shapes
 from hoptrio.control.operation import operation
 from hoptrio.control.reading import milliseconds
+from hoptrio.control.turns import in_turns
 from hoptrio.errors import NotFound
 from hoptrio.ledger.model import RequestFilter
 
@@ -40,7 +41,7 @@ async def list_requests(office: Office, asked: shapes.RequestPage) -> shapes.Req
     )
     found = await office.ledger.requests(where)
     names = await office.account_names()
-    page = [reports.request(each, office.currency, names) for each in found[: asked.limit]]
+    page = await in_turns(found[: asked.limit], lambda each: reports.request(each, office.currency, names))
     last = found[asked.limit - 1] if len(found) > asked.limit else None
     return shapes.RequestPageOf(requests=page, next=None if last is None else f"{last.created_at_ms}.{last.id}")
 

@@ -1,11 +1,11 @@
 // One call of the data plane, from the first byte to what became of it. What it needs is given to it (fetch, clock), so
 // that it runs under node as in a browser. Coming back to a stream is the same call with another URL and the answer so far.
 
-import { isWhole, refusalOf } from "./protocols.mjs";
+import { isCut, isWhole, refusalOf } from "./protocols.mjs";
 import { readEvents } from "./sse.mjs";
 
-/** How a call ended. Only `complete` is a success. */
-export const ENDS = ["complete", "failed", "refused", "unreachable", "interrupted", "stopped"];
+/** How a call ended. Only `complete` is a success, and `cut` one that the output limit ended. */
+export const ENDS = ["complete", "cut", "failed", "refused", "unreachable", "interrupted", "stopped"];
 
 /**
  * Call and read to the end; never rejects. Resolves to `{end, why, clean}`, `end` one of ENDS, `why` words for people, `clean`
@@ -39,7 +39,7 @@ export async function call({ url, init, protocol, answer, signal, head, event, f
 
 function ended(answer, clean) {
   if (answer.error) return { end: "failed", why: answer.error };
-  if (clean && isWhole(answer)) return { end: "complete", why: answer.finish };
+  if (clean && isWhole(answer)) return { end: isCut(answer) ? "cut" : "complete", why: "" };
   return { end: "interrupted", why: "The body ended before the answer did.", clean };
 }
 

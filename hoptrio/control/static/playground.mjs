@@ -17,6 +17,7 @@ const BADGES = {
   running: ["streaming", ""],
   waiting: ["reconnecting", "warn"],
   complete: ["complete", "good"],
+  cut: ["complete (cut at the output limit)", "warn"],
   failed: ["failed", "bad"],
   refused: ["refused", "bad"],
   unreachable: ["unreachable", "bad"],
@@ -156,7 +157,7 @@ async function run(turn, first) {
   if (leaving && BROKEN.has(end)) await pause(LEAVE_MS, stop.signal);
   turn.lastMs = since();
   turn.state = end;
-  turn.why = end === "complete" ? "" : why;
+  turn.why = why;
   running = null;
   save();
   draw();

@@ -13,6 +13,13 @@ export function isWhole(answer) {
   return answer.terminal && answer.error === "";
 }
 
+const CUT = new Set(["length", "max_output_tokens", "max_tokens", "MAX_TOKENS"]);
+
+/** True if the model stopped at the output limit: the answer is whole as the protocol has it, and not to its reader. */
+export function isCut(answer) {
+  return CUT.has(answer.finish);
+}
+
 function parsed(data) {
   try {
     return JSON.parse(data);

@@ -1,6 +1,6 @@
 // Answers in all four protocols, and a response that they come in.
 
-const json = (value) => `data: ${JSON.stringify(value)}\n\n`;
+export const json = (value) => `data: ${JSON.stringify(value)}\n\n`;
 export const WHOLE = {
   chat: [
     json({ choices: [{ delta: { role: "assistant", content: "" } }] }),

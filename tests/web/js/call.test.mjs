@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ERRORS, WHOLE, response } from "./answers.mjs";
+import { ERRORS, WHOLE, json, response } from "./answers.mjs";
 
 const { call, followSettlement } = await import(`${process.env.HOPTRIO_STATIC}/call.mjs`);
 const { PROTOCOLS, emptyAnswer } = await import(`${process.env.HOPTRIO_STATIC}/protocols.mjs`);
@@ -24,7 +24,24 @@ async function outcome(name, answered, { signal = new AbortController().signal }
   return { ...ended, answer, seen, head };
 }
 
+const CUT = { chat: "length", responses: "max_output_tokens", messages: "max_tokens", gemini: "MAX_TOKENS" };
+const STOPPED = { chat: '"stop"', messages: '"end_turn"', gemini: '"STOP"' };
+
 for (const name of Object.keys(PROTOCOLS)) {
+  test(`${name}: an answer that the output limit ended is cut`, async () => {
+    const cut =
+      name === "responses"
+        ? [
+            ...WHOLE.responses.slice(0, -1),
+            json({
+              type: "response.incomplete",
+              response: { status: "incomplete", incomplete_details: { reason: CUT.responses }, usage: {} },
+            }),
+          ]
+        : WHOLE[name].map((each) => each.replace(STOPPED[name], `"${CUT[name]}"`));
+    assert.deepEqual((await outcome(name, response(cut))).end, "cut");
+  });
+
   const whole = WHOLE[name];
 
   test(`${name}: a whole answer is complete`, async () => {
