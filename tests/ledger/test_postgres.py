@@ -211,7 +211,7 @@ class Watch:
 
     def __init__(self, database):
         self.least = self.looks = 0
-        self.ended = threading.Event()
+        self.began, self.ended = threading.Event(), threading.Event()
         self._database = database
 
     def run(self):
@@ -220,12 +220,14 @@ class Watch:
             while not self.ended.is_set():
                 [(least,)] = connection.execute(sql)
                 self.least, self.looks = min(self.least, least), self.looks + 1
+                self.began.set()
 
 
 async def test_case_68_two_nodes_with_a_balance_for_three(postgres_engine, ledger, key, make, database):
     watch = Watch(database)
     async with postgres_engine.open("other") as other, trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, watch.run)
+        assert await trio.to_thread.run_sync(watch.began.wait, 30)
         holds = [(node, make.hold(key, 333, owner=node.owner)) for _ in range(25) for node in (ledger, other)]
         answers = await all_at_once(*[lambda node=node, hold=hold: node.place(hold) for node, hold in holds])
         placed = [pair for pair, answer in zip(holds, answers, strict=True) if isinstance(answer, Placed)]
