@@ -62,7 +62,7 @@ async def _serve(wire: Wire, handler: Handler, refuse: Refuse, backlogs: Backlog
                     pass
         finally:
             connection.drop()
-            await wire.close()
+            await wire.close()  # noqa: ASYNC102 - bounded and shielded in there, if it waits at all
 
 
 class _Connection:
