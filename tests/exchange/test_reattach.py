@@ -15,6 +15,7 @@ from hoptrio.ledger.store import StoreUnavailable
 from hoptrio.spool.spool import Caps
 from tests.exchange.test_conversion import ASKED, golden, on
 from tests.support.converting import DIRECTIONS
+from tests.support.files import bytes_on_disk
 from tests.support.harness import BODIES, CHAT_SILENT, gateway, settings
 from tests.support.provider import Cut, Hang, Pause, plain, sse
 from tests.support.slow import slow_client
@@ -187,7 +188,7 @@ async def test_the_rest_of_a_large_stream_comes_out_of_files(autojump_clock, tmp
         live = await again(world, request_id)
         original = await client.read()
         late = await again(world, request_id, 17)
-    assert sum(file.stat().st_size for file in tmp_path.glob("*.seg")) > 200_000
+    assert bytes_on_disk(tmp_path) > 200_000
     assert [each for _, each in told(live)] == original.data
     assert [each for _, each in told(late)] == original.data[17:]
     assert late.clean

@@ -12,6 +12,7 @@ from hoptrio.ledger.model import RequestFilter
 from hoptrio.spool.spool import Caps
 from tests.exchange.test_reattach import again, told
 from tests.returns.trial import wall_ms
+from tests.support.files import bytes_on_disk
 from tests.support.harness import gateway, settings
 from tests.support.provider import Pause, sse
 from tests.support.streams import CHAT, data
@@ -41,11 +42,6 @@ class Kept:
     faults: list[str] = field(default_factory=list)
 
 
-def on_disk(directory: Path) -> int:
-    """Bytes of all segments."""
-    return sum(file.stat().st_size for file in directory.glob("*.seg"))
-
-
 async def run(directory: Path, *, streams: int, event_bytes: int, memory_bytes_max: int, disk_bytes_max: int) -> Kept:
     """Begin them all within a minute, leave them all, and look every virtual second until each has expired."""
     kept = Kept(streams, memory_bytes_max=memory_bytes_max, disk_bytes_max=disk_bytes_max)
@@ -69,7 +65,7 @@ async def run(directory: Path, *, streams: int, event_bytes: int, memory_bytes_m
                     kept.faults.append("memory beyond its cap and a step of each stream that grows")
                 if held > kept.memory_bytes:
                     kept.memory_bytes, kept.memory_bound_bytes = held, bound
-                kept.disk_bytes = max(kept.disk_bytes, on_disk(directory))
+                kept.disk_bytes = max(kept.disk_bytes, bytes_on_disk(directory))
                 await trio.sleep(1)
 
         async with trio.open_nursery() as nursery:

@@ -16,6 +16,7 @@ from hoptrio.spool.chunk import GOES_ON, About, End
 from hoptrio.spool.scribe import InlineScribe, ThreadScribe
 from hoptrio.spool.segments import Segments
 from hoptrio.spool.spool import Caps, Spool
+from tests.support.files import bytes_on_disk
 
 CLEAN = End(True)
 
@@ -46,7 +47,7 @@ class Rig:
     @property
     def on_disk(self):
         self.segments.flush()
-        return sum(file.stat().st_size for file in self.directory.glob("*.seg"))
+        return bytes_on_disk(self.directory)
 
 
 async def read(spool, name, account="acct"):
