@@ -47,6 +47,7 @@ from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening
+from hoptrio.service.suppliers import tell_unknown_suppliers
 from hoptrio.service.tls import Identities, TlsListener
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
@@ -108,6 +109,7 @@ async def serve(
             trio.open_nursery() as services,
         ):
             services.start_soon(keep, ledger, config.ledger.retention_days)
+            services.start_soon(tell_unknown_suppliers, ledger, config.catalogue)
             gateway = _gateway(config, ledger, upstream, breakers, spools)
             if spools is not None:
                 services.start_soon(spools.run)
@@ -320,6 +322,7 @@ class _Reload:
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.
             gateway.router.breakers.forget()
+            self._nursery.start_soon(tell_unknown_suppliers, gateway.ledger, config.catalogue)
             log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 
