@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Starts a demo with the given command, waits until it is ready, takes a stream to its end, and says how long that took.
+"""Starts a demo with the given command, waits until it is ready, takes a stream to its end, and says how long it took.
 
     scripts/first_stream.py .venv/bin/hoptrio
 
 Needs nothing but Python 3. Exit status 1: there was no whole stream.
 """
+
+from __future__ import annotations
 
 import http.client
 import json
@@ -17,7 +19,7 @@ from urllib.parse import urlsplit
 WAIT_S = 120
 
 
-def main(command: "list[str]") -> int:
+def main(command: list[str]) -> int:
     """Run `command` with the demo's arguments; the exit status."""
     began_at = time.monotonic()
     arguments = ["demo", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
@@ -32,15 +34,16 @@ def main(command: "list[str]") -> int:
         body = {"model": "gpt-5.6-sol", "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
         status, answer = ask(address, "POST", "/v1/chat/completions", json.dumps(body))
         if status != 200 or not answer.endswith("data: [DONE]\n\n"):
-            return say("there was no whole stream (status %d)" % status)
-        print("ready after %.1f s, a whole stream after %.1f s" % (ready_s, time.monotonic() - began_at))
+            return say(f"there was no whole stream (status {status})")
+        whole_s = time.monotonic() - began_at
+        sys.stdout.write(f"ready after {ready_s:.1f} s, a whole stream after {whole_s:.1f} s\n")
         return 0
     finally:
         demo.terminate()
         demo.wait(30)
 
 
-def find_url(demo: "subprocess.Popen[str]") -> str:
+def find_url(demo: subprocess.Popen[str]) -> str:
     """Where the demo's own lines say that it listens."""
     for line in demo.stdout or ():
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
@@ -49,7 +52,7 @@ def find_url(demo: "subprocess.Popen[str]") -> str:
     raise SystemExit(say("the demo ended"))
 
 
-def ask(address: str, method: str, path: str, body: "str | None" = None) -> "tuple[int, str]":
+def ask(address: str, method: str, path: str, body: str | None = None) -> tuple[int, str]:
     """One request; its status and its whole body."""
     connection = http.client.HTTPConnection(address, timeout=WAIT_S)
     headers = {"authorization": "Bearer sk-hoptrio-demo", "content-type": "application/json"}
@@ -63,7 +66,7 @@ def ask(address: str, method: str, path: str, body: "str | None" = None) -> "tup
 
 def say(what: str) -> int:
     """Tell a failure; the exit status for it."""
-    print("first_stream: " + what, file=sys.stderr)
+    sys.stderr.write(f"first_stream: {what}\n")
     return 1
 
 
