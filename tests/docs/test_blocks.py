@@ -171,7 +171,6 @@ class _served_here:  # noqa: N801
         self._server.stop()
 
 
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -303,5 +302,3 @@ def test_a_message_has_the_members_that_a_page_shows(block, house):
 
 def _members(value):
     return {name: _members(member) for name, member in value.items()} if isinstance(value, dict) else None
-
-

@@ -1,4 +1,4 @@
-"""The fenced blocks and the code within the lines of every page that people read: docs/ and the top of the repository."""
+"""The blocks of every page that people read (docs/ and the top of the repository), and the code within its lines."""
 
 from __future__ import annotations
 
