@@ -73,3 +73,9 @@ def _place(source: str, link: str) -> str:
     if target in PAGES:
         return PAGES[target]
     return target.removeprefix("docs/") if target.startswith("docs/") else f"{FILES}/{target}"
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Name the page in its own markup, for what site.css has for some of them."""
+    del config, files
+    return f'<div class="page-{posixpath.basename(page.file.name).lower()}">{html}</div>'

@@ -125,6 +125,8 @@ def test_the_commands_of_a_page_do_what_it_says(page, request, tmp_path):
         def serve(words, folder):
             if "demo" in words:
                 return request.getfixturevalue("demo")
+            if page not in FROM_NOTHING:
+                return request.getfixturevalue("house").server.url
             return stack.enter_context(_served_here(folder, request.getfixturevalue("provider")))
 
         story = Story(tmp_path, {}, serve=serve)

@@ -39,8 +39,10 @@ def render() -> str:
 
 def _section(words: str, command: click.Command) -> str:
     context = click.Context(command, info_name=f"hoptrio {words}")
-    usage = " ".join([f"hoptrio {words}", *_pieces(command, context)])
-    lines = [f"## `hoptrio {words}`", "", f"`{usage}`", "", _prose(command.help or "", words), ""]
+    pieces = _pieces(command, context)
+    lines = [f"## `hoptrio {words}`", ""]
+    lines += [f"`{' '.join([f'hoptrio {words}', *pieces])}`", ""] if pieces else []
+    lines += [_prose(command.help or "", words), ""]
     shared = SHARED if isinstance(command, Command) else set()
     options = [each for each in command.params if isinstance(each, click.Option) and each.name not in shared]
     if options:
