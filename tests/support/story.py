@@ -161,6 +161,9 @@ class Story:
             return 2, "", f"{program}: {error}\n"
         if program == "python3" and words[:2] == ["-m", "venv"]:
             self._make_venv(cwd / words[2], "pip", "hoptrio")
+        if program == "make" and "binary" in words:
+            (cwd / "dist").mkdir()
+            self._install(cwd / "dist" / "hoptrio")
         if program == "make" and "demo" in words:
             self.here[DEMO_URL] = self._serve(["demo"], cwd)
         return 0, "", ""
