@@ -45,7 +45,7 @@ check:
 	$(MKDOCS)
 
 docs:
-	@scripts/setup test
+	@scripts/setup docs
 	$(BIN)/python -m tests.support.pages
 	$(MKDOCS)
 
