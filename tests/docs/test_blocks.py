@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import trustme
 import yaml
 
 from hoptrio.config import build
@@ -191,6 +192,8 @@ class _served_here:  # noqa: N801
         ("podman compose -f contrib/container/compose.yaml exec nobody hoptrio check", "not known here"),
         ("install -m 644 contrib/nothing /etc/nothing", "no contrib/nothing"),
         ("systemctl stop everything", "not known here"),
+        ("hoptrio --control https://gateway.example:8081 account list", ""),
+        ("hoptrio --control https://gateway.example:8081 account lst", "No such command"),
         ("curl http://127.0.0.1:1/", "exit status 7"),
         ("false", "exit status 1"),
     ],
@@ -221,8 +224,9 @@ class Environment(dict):
 def test_a_config_is_one_that_hoptrio_takes_without_a_warning(block, tmp_path):
     # What the service may write to is not there on the machine of a test.
     raw = tomllib.loads(block.text.replace("/var/lib/", f"{tmp_path}/"))
-    for name in ("cert.pem", "key.pem"):
-        (tmp_path / name).touch()
+    certificate = trustme.CA().issue_cert("gateway.example")
+    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
     config = build(_completed(raw), environ=Environment(), directory=tmp_path)
     assert config.warnings == ()
 

@@ -39,6 +39,9 @@ DEMO_URL, CONTROL_URL, DEMO_KEY = "http://127.0.0.1:8080", "http://127.0.0.1:808
 #: Commands that serve until they are stopped.
 SERVERS = ("serve", "demo", "simulate")
 
+#: Hosts that stand for a reader's own (RFC 2606): what asks them is parsed and not run.
+_NOWHERE = re.compile(r"//[\w.-]+\.example\b")
+
 _STUB = """#!{python} -ISB
 import json, os, socket, sys
 call = {{"argv": [os.path.basename(sys.argv[0]), *sys.argv[1:]], "cwd": os.getcwd(), "env": dict(os.environ)}}
@@ -170,6 +173,8 @@ class Story:
 
     def _hoptrio(self, words: list[str], cwd: Path, environ: Mapping[str, str]) -> tuple[int, str, str]:
         context = parsed(cli.root, words)
+        if any(_NOWHERE.search(word) for word in words):
+            return 0, "", ""
         if context.command.name in SERVERS:
             self.here[DEMO_URL] = self._serve(words, cwd)
             return 0, "", ""
