@@ -33,8 +33,12 @@ def every_command() -> Iterator[tuple[str, click.Command]]:
 
 
 def render() -> str:
-    """A section for each command that is shown."""
-    return "\n".join(_section(words, command) for words, command in every_command() if not command.hidden)
+    """What most commands share, and a section for each that is shown."""
+    *alone, last = (f"`{name}`" for name, lazy in COMMANDS.items() if lazy.standalone)
+    taken = f"Every command but {', '.join(alone)} and {last} takes these, before or after its other arguments."
+    shared = [_option(option, click.Context(root)) for option in shared_options()]
+    sections = [_section(words, command) for words, command in every_command() if not command.hidden]
+    return "\n".join(["## Options of every command", "", taken, "", *head("option", "is"), *shared, "", *sections])
 
 
 def _section(words: str, command: click.Command) -> str:
