@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import markdown
 import pytest
 import trustme
 import yaml
 
 from hoptrio.config import build
 from tests.support import guides
-from tests.support.blocks import ROOT, blocks_of, pages
+from tests.support.blocks import ROOT, blocks_of, pages, prose_of
 from tests.support.deployment import Deployment, Server, config_for, served
 from tests.support.running import command, simulator
 from tests.support.story import CONTROL_URL, DEMO_KEY, DEMO_URL, Story, StoryFailed
@@ -50,6 +51,17 @@ def of(*kinds):
 def test_every_block_is_of_a_kind_that_is_run_or_checked():
     assert [str(block) for block in BLOCKS if block.language not in KINDS] == []
     assert {block.language for block in BLOCKS} == KINDS
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_block_is_hidden_from_the_tests(page):
+    """By its indent alone, or as HTML, text would be shown as a block and be none here."""
+    html = markdown.markdown(prose_of(page), extensions=["tables", "sane_lists"])
+    assert "<pre" not in html
+
+
+def test_a_hidden_block_is_found():
+    assert "<pre" in markdown.markdown("Do this:\n\n    rm -rf /\n")
 
 
 # -- a gateway as the pages assume one --------------------------------------------------------------------------------
