@@ -449,6 +449,8 @@ class ChannelTable(Table):
     proxy: Annotated[Secret, AfterValidator(_proxy)] = Field(
         default="", repr=False, description="An HTTP proxy on the way to the provider: `http://HOST:PORT`."
     )
-    ca_file: str = Field(default="", description="A file of certificate authorities (PEM) beside the usual ones.")
+    ca_file: str = Field(
+        default="", description="A file of certificate authorities (PEM) trusted for it, instead of the usual ones."
+    )
     supplier: str = Field(default="", description="The account that gets a share of every charge on this channel.")
     revenue_share: Share | None = Field(default=None, description="The supplier's share, from 0 to 1.")
