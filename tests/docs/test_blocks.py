@@ -142,6 +142,7 @@ def test_the_commands_of_a_page_do_what_it_says(page, request, tmp_path):
                 return request.getfixturevalue("house").server.url
             return stack.enter_context(_served_here(folder, request.getfixturevalue("provider")))
 
+        _write_certificates(tmp_path)
         story = Story(tmp_path, {}, serve=serve)
         story.here["HOPTRIO_CONTROL_TOKEN=..."] = f"HOPTRIO_CONTROL_TOKEN={TOKEN}"
         if page not in FROM_NOTHING:
@@ -236,11 +237,18 @@ class Environment(dict):
 def test_a_config_is_one_that_hoptrio_takes_without_a_warning(block, tmp_path):
     # What the service may write to is not there on the machine of a test.
     raw = tomllib.loads(block.text.replace("/var/lib/", f"{tmp_path}/"))
-    certificate = trustme.CA().issue_cert("gateway.example")
-    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
+    _write_certificates(tmp_path)
     config = build(_completed(raw), environ=Environment(), directory=tmp_path)
     assert config.warnings == ()
+
+
+def _write_certificates(folder: Path) -> None:
+    """Under the names that pages have for a reader's own."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("gateway.example")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    certificate.cert_chain_pems[0].write_to_path(folder / "cert.pem")
+    certificate.private_key_pem.write_to_path(folder / "key.pem")
 
 
 def _completed(raw):

@@ -172,7 +172,8 @@ class Story:
         return 0, "", ""
 
     def _hoptrio(self, words: list[str], cwd: Path, environ: Mapping[str, str]) -> tuple[int, str, str]:
-        context = parsed(cli.root, words)
+        with _surroundings(cwd, environ):
+            context = parsed(cli.root, words)
         if any(_NOWHERE.search(word) for word in words):
             return 0, "", ""
         if context.command.name in SERVERS:
