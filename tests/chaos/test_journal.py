@@ -61,7 +61,7 @@ async def test_streams_end_behind_a_lock_and_a_shutdown_leaves_their_settlements
     # The database says that they run; the command reads this machine's journals too.
     assert open_holds(deployment) == 5
     request_id = streams.responses[0].headers["x-request-id"]
-    assert deployment.command("request", "show", request_id)["state"] == "captured"
+    assert deployment.books("request", "show", request_id)["state"] == "captured"
     with served(deployment) as server:
         await is_ready(server)
         await all_settled(deployment)

@@ -129,7 +129,7 @@ async def charge(deployment, server):
     """What a stream of a million tokens costs now."""
     answer = await trio.to_thread.run_sync(streamed, server, deployment.secret, "sim: events=1 input=0 output=1000")
     assert answer.status_code == 200
-    return deployment.command("request", "show", answer.headers["x-request-id"])["charge"]
+    return deployment.books("request", "show", answer.headers["x-request-id"])["charge"]
 
 
 async def test_sighup_takes_over_price_key_and_channel_for_the_next_request(deployment, provider):
