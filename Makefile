@@ -2,6 +2,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
+# The tests start hundreds of interpreters: without bytecode each would compile all of hoptrio again, half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary returns clean
 
@@ -35,7 +37,7 @@ check:
 	@scripts/setup test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/flake8 hoptrio bench tests
+	@scripts/lint-async
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
