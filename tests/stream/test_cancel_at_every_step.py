@@ -21,7 +21,9 @@ SUCCESS = sse(*CHAT.opening, Pause(1), *CHAT.answer, *CHAT.closing, *CHAT.termin
 DEADLINE_S = 30
 CONFIG = settings(
     models={"m": PRICES | {"stall_seconds": 10}},
-    contracts={f"brief-{preset}": {"preset": preset, "deadline_seconds": DEADLINE_S} for preset in ("hoptrio", "hopbase")},
+    contracts={
+        f"brief-{preset}": {"preset": preset, "deadline_seconds": DEADLINE_S} for preset in ("hoptrio", "hopbase")
+    },
 )
 #: The provider's answers, one a request.
 SCENARIOS = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from hoptrio.cli.main import run
+from tests.support import hasty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -245,9 +246,14 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def served(deployment: Deployment, *, preexec: Any = None) -> Iterator[Server]:
-    """`hoptrio serve` until the block ends."""
-    server = Server(["serve", "--json"], deployment.directory, preexec=preexec)
+def served(
+    deployment: Deployment, *, preexec: Any = None, limits: Mapping[str, float] | None = None
+) -> Iterator[Server]:
+    """`hoptrio serve` until the block ends; with `limits`, these are not the product's own (`hasty`)."""
+    special: dict[str, Any] = {}
+    if limits:
+        special = {"module": hasty.__name__, "environment": hasty.environment(limits)}
+    server = Server(["serve", "--json"], deployment.directory, preexec=preexec, **special)
     try:
         yield server
     finally:
