@@ -67,6 +67,7 @@ async def serve_listeners(provider: SimulatedProvider, listeners: Sequence[trio.
 async def serve(provider: SimulatedProvider, stream: trio.abc.Stream) -> None:
     """One connection: requests one after another until either side ends it. Closes the stream."""
     unread = b""
+    connection = provider.connected()
     try:
         while True:
             reader = _RequestReader(stream, unread)
@@ -74,6 +75,7 @@ async def serve(provider: SimulatedProvider, stream: trio.abc.Stream) -> None:
             if body is None:
                 return
             seen = provider.saw(*reader.head, body)
+            seen.connection = connection
             performance = _Performance(stream, seen, http11=reader.http11)
             if not await performance.run(provider.respond(seen, body)):
                 return
@@ -154,6 +156,8 @@ class _Performance:
             if self._request.outcome == "open":
                 self._request.outcome = "client_gone"
             raise
+        finally:
+            self._request.over.set()
         ended = self._request.outcome == "ended"
         return ended and self._delimited and self._http11 and self._request.header("connection") != "close"
 

@@ -1,0 +1,165 @@
+"""The client: one request on a socket of its own, everything that comes back with its time, and how it ended.
+
+It never retries, follows nothing and believes only the framing: a body is over when its last chunk or its last byte is
+there, and a connection that ends before has truncated it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import h11
+import msgspec
+import trio
+from trio import sleep_forever
+
+from hoptrio.conform.wire import Ending, Wire, read
+from hoptrio.limits import CONNECT_S, HEAD_BYTES_MAX, READ_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hoptrio.conform.target import Target
+
+__all__ = ["Manner", "Unreachable", "call"]
+
+
+class Unreachable(Exception):
+    """No connection to the gateway; the message says why."""
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How the client behaves; by default it reads to the end."""
+
+    #: Leaves once so many ``data:`` lines came.
+    leave_after_events: int | None = None
+    #: Leaves so many seconds after the request was sent.
+    leave_after_s: float | None = None
+    #: Leaves so many seconds after the head came.
+    leave_after_head_s: float | None = None
+    #: Reads no more once it has so many bytes, and stays until the provider is done with.
+    stop_after_bytes: int | None = None
+
+
+async def call(
+    target: Target, data: bytes, manner: Manner, *, limit_s: float, stay: Callable[[], Awaitable[None]] = sleep_forever
+) -> Wire:
+    """Send `data` and watch the answer for up to `limit_s` seconds; a client that stops reading stays as long as `stay`
+    takes. Raises Unreachable."""
+    stream = await _connect(target)
+    try:
+        return await _Answer(stream, manner, stay).watch(data, limit_s)
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+async def _connect(target: Target) -> trio.abc.Stream:
+    try:
+        with trio.fail_after(CONNECT_S):
+            stream: trio.abc.Stream = await trio.open_tcp_stream(target.host, target.port)
+            if target.tls:
+                context = ssl.create_default_context()
+                stream = trio.SSLStream(stream, context, server_hostname=target.host, https_compatible=True)
+                await stream.do_handshake()
+    except trio.TooSlowError:
+        raise Unreachable(f"no connection to {target.address} within {CONNECT_S:g} s") from None
+    except trio.BrokenResourceError as error:
+        raise Unreachable(f"no TLS with {target.address}: {error.__cause__ or 'it broke off'}") from None
+    except OSError as error:
+        raise Unreachable(f"no connection to {target.address}: {error.strerror or error}") from None
+    return stream
+
+
+class _Answer:
+    """One answer, as far as it has come."""
+
+    def __init__(self, stream: trio.abc.Stream, manner: Manner, stay: Callable[[], Awaitable[None]]) -> None:
+        self._stream = stream
+        self._stay = stay
+        self._manner = manner
+        # What we send is bytes already; h11 only reads, once it knows what was asked.
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._leaving = trio.CancelScope()
+        self._began = 0.0
+        self._head = h11.Response(status_code=200, headers=[])
+        self._status = 0
+        self._head_s = 0.0
+        self._interim: list[int] = []
+        self._pieces: list[tuple[float, bytes]] = []
+        self._bytes = self._lines = 0
+
+    async def watch(self, data: bytes, limit_s: float) -> Wire:
+        method, target, _ = data.split(b"\r\n", 1)[0].split(b" ")
+        self._http.send(h11.Request(method=method, target=target, headers=[("host", "x"), ("connection", "close")]))
+        self._http.send(h11.EndOfMessage())
+        self._began = trio.current_time()
+        ending = Ending.OPEN
+        with trio.move_on_after(limit_s), trio.CancelScope() as self._leaving:
+            if self._manner.leave_after_s is not None:
+                self._leaving.deadline = self._began + self._manner.leave_after_s
+            ending = await self._exchange(data)
+        if self._leaving.cancelled_caught:
+            ending = Ending.LEFT
+        return Wire(
+            status=self._status,
+            headers={name.decode(): value.decode("latin-1") for name, value in self._head.headers},
+            interim=tuple(self._interim),
+            pieces=tuple(self._pieces),
+            ending=ending,
+            ended_s=self._now(),
+            head_s=self._head_s,
+            reading=read(self._pieces),
+        )
+
+    def _now(self) -> float:
+        return trio.current_time() - self._began
+
+    async def _exchange(self, data: bytes) -> Ending:
+        # It may have answered before it broke.
+        with suppress(trio.BrokenResourceError):
+            await self._stream.send_all(data)
+        try:
+            while (ending := self._take()) is None:
+                if self._stops():
+                    await self._stay()
+                    return Ending.LEFT
+                self._http.receive_data(bytes(await self._stream.receive_some(READ_BYTES_MAX)))
+        except trio.BrokenResourceError:
+            return Ending.RESET
+        except h11.RemoteProtocolError:
+            return Ending.TRUNCATED
+        return ending
+
+    def _stops(self) -> bool:
+        most = self._manner.stop_after_bytes
+        return most is not None and self._bytes >= most
+
+    def _take(self) -> Ending | None:
+        """What has come; None if more is to come."""
+        while True:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                return None
+            if isinstance(event, h11.InformationalResponse):
+                self._interim.append(event.status_code)
+            elif isinstance(event, h11.Response):
+                self._head, self._status, self._head_s = event, event.status_code, self._now()
+                if self._manner.leave_after_head_s is not None:
+                    self._leaving.deadline = trio.current_time() + self._manner.leave_after_head_s
+            elif isinstance(event, h11.Data):
+                self._note(bytes(event.data))
+                if self._leaves():
+                    return Ending.LEFT
+            else:
+                return Ending.CLEAN if isinstance(event, h11.EndOfMessage) else Ending.TRUNCATED
+
+    def _note(self, data: bytes) -> None:
+        self._pieces.append((self._now(), data))
+        self._bytes += len(data)
+        self._lines += data.count(b"data:")
+
+    def _leaves(self) -> bool:
+        most = self._manner.leave_after_events
+        return most is not None and self._lines >= most
