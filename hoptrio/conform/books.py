@@ -6,14 +6,16 @@ nothing is concluded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hoptrio.conform.case import Charge, Free
 from hoptrio.conform.verdict import Finding, Verdict, departs, differs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ACCOUNTS", "Account", "AccountCase", "Books", "judge", "read_account"]
 

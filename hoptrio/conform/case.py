@@ -13,13 +13,13 @@ import msgspec
 
 from hoptrio.conform.client import Manner
 from hoptrio.conform.request import Ask
-from hoptrio.conform.settings import Settings
 from hoptrio.conform.verdict import Finding
-from hoptrio.conform.wire import Wire
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
+    from hoptrio.conform.settings import Settings
     from hoptrio.conform.upstream import Asked
+    from hoptrio.conform.wire import Wire
     from hoptrio.simulator.steps import Steps
 
 __all__ = ["ALL", "FREE", "Case", "Charge", "Check", "Free", "Play", "Trial", "Unseen"]

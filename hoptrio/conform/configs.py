@@ -12,6 +12,7 @@ from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
     from hoptrio.conform.settings import Settings
+    from hoptrio.conform.target import Target
 
 __all__ = ["CONFIGS", "config_for"]
 
@@ -41,7 +42,7 @@ stall_seconds = {stall:g}
 
 [channels.{protocol}]
 protocols = ["{protocol}"]
-base_url = "http://{upstream}{version}"
+base_url = "http://{provider}{version}"
 api_key = "sk-conform"
 models = ["{model}"]
 route = "dedicated"              # no certificate is asked, so that no probe has to come first
@@ -53,8 +54,8 @@ model_list:
 _LITELLM_MODEL = """\
   - model_name: {model}
     litellm_params:
-      model: {provider}/{model}
-      api_base: http://{upstream}{version}
+      model: {vendor}/{model}
+      api_base: http://{provider}{version}
       api_key: sk-conform
       stream_timeout: {stall:g}
 """
@@ -66,7 +67,7 @@ router_settings:
   num_retries: 0
   disable_cooldowns: true          # failures are the point here
 """
-_PROVIDERS = {
+_VENDORS = {
     Protocol.CHAT: "openai",
     Protocol.RESPONSES: "openai",
     Protocol.MESSAGES: "anthropic",
@@ -74,40 +75,32 @@ _PROVIDERS = {
 }
 
 
-def _hoptrio(upstream: str, model: str, settings: Settings) -> str:
-    parts = [_HOPTRIO.format(keepalive=settings.keepalive_s)]
-    for protocol in Protocol:
-        parts.append(
-            _HOPTRIO_MODEL.format(
-                model=model.replace("{protocol}", protocol),
-                protocol=protocol,
-                upstream=upstream,
-                version="/v1" if protocol in (Protocol.CHAT, Protocol.RESPONSES) else "",
-                stall=settings.stall_s,
-            )
-        )
-    return "".join(parts)
+def _hoptrio(provider: str, target: Target, settings: Settings) -> str:
+    models = [_HOPTRIO_MODEL.format(stall=settings.stall_s, **_channel(each, provider, target)) for each in Protocol]
+    return _HOPTRIO.format(keepalive=settings.keepalive_s) + "".join(models)
 
 
-def _litellm(upstream: str, model: str, settings: Settings) -> str:
-    parts = [_LITELLM.format(deadline=settings.deadline_s)]
-    for protocol in Protocol:
-        parts.append(
-            _LITELLM_MODEL.format(
-                model=model.replace("{protocol}", protocol),
-                provider=_PROVIDERS[protocol],
-                upstream=upstream,
-                version="/v1" if protocol in (Protocol.CHAT, Protocol.RESPONSES) else "",
-                stall=settings.stall_s,
-            )
-        )
-    return "".join(parts) + _LITELLM_SETTINGS.format(keepalive=settings.keepalive_s)
+def _litellm(provider: str, target: Target, settings: Settings) -> str:
+    models = [_LITELLM_MODEL.format(stall=settings.stall_s, **_channel(each, provider, target)) for each in Protocol]
+    head = _LITELLM.format(deadline=settings.deadline_s)
+    return head + "".join(models) + _LITELLM_SETTINGS.format(keepalive=settings.keepalive_s)
 
 
-#: Makers by the gateway's name.
-CONFIGS = {"hoptrio": _hoptrio, "litellm": _litellm}
+def _channel(protocol: Protocol, provider: str, target: Target) -> dict[str, str]:
+    return {
+        "protocol": protocol.value,
+        "vendor": _VENDORS[protocol],
+        "model": target.model_for(protocol),
+        "provider": provider,
+        "version": "/v1" if protocol in (Protocol.CHAT, Protocol.RESPONSES) else "",
+    }
 
 
-def config_for(gateway: str, *, upstream: str, model: str, settings: Settings) -> str:
-    """The config of `gateway`, one of `CONFIGS`, with the provider at `upstream` (HOST:PORT)."""
-    return CONFIGS[gateway](upstream, model, settings)
+_MAKERS = {"hoptrio": _hoptrio, "litellm": _litellm}
+#: The gateways that there are configs for.
+CONFIGS = tuple(_MAKERS)
+
+
+def config_for(gateway: str, provider: str, target: Target, settings: Settings) -> str:
+    """The config of `gateway`, one of `CONFIGS`, with the provider at HOST:PORT and the models of `target`."""
+    return _MAKERS[gateway](provider, target, settings)

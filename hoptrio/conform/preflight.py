@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import Play
 from hoptrio.conform.cases.scripts import PLAIN
+from hoptrio.conform.checks import endings
 from hoptrio.conform.client import Unreachable
 from hoptrio.conform.wire import Ending, as_json
-from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hoptrio.conform.case import Trial
     from hoptrio.conform.run import Runner
+    from hoptrio.protocols.events import Protocol
 
 __all__ = ["NotReady", "Ready", "preflight"]
 
@@ -56,7 +56,7 @@ async def preflight(runner: Runner, protocols: Sequence[Protocol], upstream: str
 
 
 def _must_pass(trial: Trial) -> None:
-    found = checks.clean(trial)
+    found = endings.clean(trial)
     if found is not None:
         raise NotReady(f"a plain {trial.protocol} stream does not pass: {found.words}{_message(trial)}")
 

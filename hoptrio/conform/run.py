@@ -18,7 +18,6 @@ from hoptrio.conform.books import ACCOUNTS, Account, Books, judge, read_account
 from hoptrio.conform.case import Trial
 from hoptrio.conform.client import Manner, Unreachable, call
 from hoptrio.conform.request import lookup, request
-from hoptrio.conform.settings import Settings
 from hoptrio.conform.upstream import TAG
 from hoptrio.conform.verdict import Finding, Verdict, departs, worst
 from hoptrio.conform.wire import Ending, Wire, as_json
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hoptrio.conform.case import Case, Play
+    from hoptrio.conform.settings import Settings
     from hoptrio.conform.target import Target
     from hoptrio.conform.upstream import Asked, Upstream
     from hoptrio.protocols.events import Protocol
@@ -95,7 +95,7 @@ class Runner:
         data = request(self._target, protocol, f"{tag}\nsim: {script}", play.ask)
         wire = await call(self._target, data, play.manner, limit_s=play.seconds + _GRACE_S, stay=until_read)
         with trio.move_on_after(_ASKED_S):
-            while wire.ending is Ending.LEFT and not asked:
+            while wire.ending is Ending.LEFT and not asked:  # noqa: ASYNC110 - the gateway decides when
                 await trio.sleep(_LOOK_S)
         with trio.move_on_after(play.seconds + _OVER_S if wire.ending is Ending.LEFT else _OVER_S):
             await until_read()

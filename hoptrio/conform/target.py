@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
 
-from hoptrio.protocols.events import Protocol
+if TYPE_CHECKING:
+    from hoptrio.protocols.events import Protocol
 
 __all__ = ["DEFAULT_MODEL", "Target", "TargetError", "target_at"]
 

@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was found; `words` say what, without prompts, answers or keys."""
+    """One thing that was found; `words` say what, without prompts, answers or keys. With PASS it is worth a note."""
 
     verdict: Verdict
     words: str

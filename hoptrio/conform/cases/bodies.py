@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, always, exact, pieces, single
+from hoptrio.conform.checks import additions, endings, provider, relaying
 from hoptrio.conform.request import Ask
 from hoptrio.protocols.events import Protocol
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BODIES"]
 
-_WHOLE = (checks.complete, checks.relayed)
+_WHOLE = (endings.complete, relaying.relayed)
 _ARGS = """args='{"cmd":"rm -r /tmp/é"}'"""
 _CALLING = (Protocol.CHAT, Protocol.RESPONSES, Protocol.MESSAGES)
 _MIB = 1024 * 1024
@@ -39,7 +39,7 @@ def _tool_arguments(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     script = f"{PLAIN} events=1 tools=1 {_ARGS}"
     return (
         Play(script=f"{script} wire=nospace,split", checks=_WHOLE, money=PAID, label="whole"),
-        Play(script=f"{script} fail=inside@2", checks=(checks.broken,), money=FREE, label="the last piece cut"),
+        Play(script=f"{script} fail=inside@2", checks=(endings.broken,), money=FREE, label="the last piece cut"),
     )
 
 
@@ -69,7 +69,7 @@ def _parallel(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
         Play(
             exact=exact(_interleaved(ids=True)),
             ask=Ask(channel=Protocol.CHAT),
-            checks=(checks.complete, checks.blocks_in_order),
+            checks=(endings.complete, relaying.blocks_in_order),
             money=PAID,
             label="converted",
         ),
@@ -79,13 +79,13 @@ def _parallel(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
 def _forged(protocol: Protocol, settings: Settings) -> Play:
     events = pieces(protocol, PLAIN)
     forged = b'data: {"type":"x\\ndata: {}\\n\\nevent: forged"}\n\n'
-    return Play(exact=exact([*events[:2], forged, *events[2:]]), checks=(checks.no_smuggled_event,))
+    return Play(exact=exact([*events[:2], forged, *events[2:]]), checks=(additions.no_smuggled_event,))
 
 
 def _large(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     return (
         Play(script=f"{PLAIN} events=1 size={6 * _MIB}", checks=_WHOLE, money=PAID, label="6 MiB"),
-        Play(script=f"{PLAIN} events=1 size={20 * _MIB}", checks=(checks.whole_or_broken,), label="20 MiB"),
+        Play(script=f"{PLAIN} events=1 size={20 * _MIB}", checks=(relaying.whole_or_broken,), label="20 MiB"),
     )
 
 
@@ -105,11 +105,11 @@ BODIES = (
         right="It is the sum of its deltas.",
         protocols=(Protocol.RESPONSES,),
         plays=always(
-            Play(script=PLAIN, checks=(checks.complete, checks.text_is_whole), money=PAID, label="native"),
+            Play(script=PLAIN, checks=(endings.complete, relaying.text_is_whole), money=PAID, label="native"),
             Play(
                 script=PLAIN,
                 ask=Ask(channel=Protocol.CHAT),
-                checks=(checks.complete, checks.text_is_whole),
+                checks=(endings.complete, relaying.text_is_whole),
                 money=PAID,
                 label="converted",
             ),
@@ -125,7 +125,7 @@ BODIES = (
             Play(
                 script=PLAIN,
                 ask=Ask(extra={"previous_response_id": "resp_0123456789abcdef0123456789abcdef"}),
-                checks=(checks.stranger_refused,),
+                checks=(provider.stranger_refused,),
             )
         ),
     ),
@@ -135,7 +135,7 @@ BODIES = (
         fault="A client that asked for a JSON array gets server-sent events.",
         right="One JSON array, or a clear 400.",
         protocols=(Protocol.GEMINI,),
-        plays=always(Play(script=PLAIN, ask=Ask(array=True), checks=(checks.array_is_json,))),
+        plays=always(Play(script=PLAIN, ask=Ask(array=True), checks=(relaying.array_is_json,))),
     ),
     Case(
         number=88,
@@ -175,13 +175,13 @@ BODIES = (
         fault="A stream that failed keeps its place, until there is none left.",
         right="After all other cases a plain stream passes as ever.",
         last=True,
-        plays=always(Play(script=PLAIN, checks=(checks.complete,), money=PAID)),
+        plays=always(Play(script=PLAIN, checks=(endings.complete,), money=PAID)),
     ),
     Case(
         number=97,
         name="a stream that is buffered",
         fault="A proxy in front collects the stream, since nothing tells it not to.",
         right="X-Accel-Buffering: no, Cache-Control: no-cache, no-transform, and events come when they are sent.",
-        plays=always(Play(script=f"{PLAIN} events=5 pace=300ms", checks=(checks.unbuffered, checks.complete))),
+        plays=always(Play(script=f"{PLAIN} events=5 pace=300ms", checks=(relaying.unbuffered, endings.complete))),
     ),
 )

@@ -1,12 +1,12 @@
-"""Breaks: providers that die, and errors inside a 200. A broken answer never looks complete, a complete one never broken."""
+"""Breaks: providers that die, and errors inside a 200: what is broken never looks complete, nor the other way round."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, always, exact, pieces, single
+from hoptrio.conform.checks import additions, endings, failures, provider, relaying
 from hoptrio.protocols.events import Protocol
 from hoptrio.simulator.steps import Cut
 
@@ -26,15 +26,15 @@ def _cut_anywhere(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     whole = b"".join(pieces(protocol, PLAIN))
     ends = [(len(whole) - _TAIL_BYTES) * part // _CUTS for part in range(1, _CUTS + 1)]
     return tuple(
-        Play(exact=exact([whole[:end], Cut()]), checks=(checks.broken,), money=FREE, label=f"behind {end} bytes")
+        Play(exact=exact([whole[:end], Cut()]), checks=(endings.broken,), money=FREE, label=f"behind {end} bytes")
         for end in ends
     )
 
 
 def _no_done(protocol: Protocol, settings: Settings) -> Play:
     script = f"{PLAIN} fail=no-terminal" if protocol is Protocol.CHAT else PLAIN
-    passes = checks.clean if protocol is Protocol.CHAT else checks.complete
-    return Play(script=script, checks=(passes, checks.no_error, checks.relayed), money=PAID)
+    passes = endings.clean if protocol is Protocol.CHAT else endings.complete
+    return Play(script=script, checks=(passes, endings.no_error, relaying.relayed), money=PAID)
 
 
 BREAKS = (
@@ -43,14 +43,14 @@ BREAKS = (
         name="a second request for one answer",
         fault="After output was sent, a provider that dies is asked a second time, and both are billed.",
         right="Once output was seen the provider is asked no more.",
-        plays=always(Play(script=_DIES, checks=(checks.asked_once,))),
+        plays=always(Play(script=_DIES, checks=(provider.asked_once,))),
     ),
     Case(
         number=21,
         name="a truncated body that looks whole",
         fault="The gateway's server ends a broken answer with a proper last chunk.",
         right="The connection breaks, or an error event stands before its end.",
-        plays=always(Play(script=_DIES, checks=(checks.broken,), money=FREE)),
+        plays=always(Play(script=_DIES, checks=(endings.broken,), money=FREE)),
     ),
     Case(
         number=22,
@@ -61,7 +61,7 @@ BREAKS = (
         plays=always(
             Play(
                 script=f"{PLAIN} fail=cut@open",
-                checks=(checks.broken, checks.no_forged_events_but_errors),
+                checks=(endings.broken, additions.no_forged_events_but_errors),
                 money=FREE,
             )
         ),
@@ -79,21 +79,21 @@ BREAKS = (
         name="an end that proves nothing",
         fault="The close of a body without length or chunks passes for its end.",
         right="Only the protocol's own terminal proves that it is complete.",
-        plays=always(Play(script=f"{PLAIN} wire=close fail=end@2", checks=(checks.broken,), money=FREE)),
+        plays=always(Play(script=f"{PLAIN} wire=close fail=end@2", checks=(endings.broken,), money=FREE)),
     ),
     Case(
         number=27,
         name="partial output thrown away",
         fault="What came before a failure is lost, or [DONE] follows the error.",
         right="What came before it is delivered as it was, and no terminal follows.",
-        plays=always(Play(script=_DIES, checks=(checks.relayed_so_far, checks.no_terminal), money=FREE)),
+        plays=always(Play(script=_DIES, checks=(relaying.relayed_so_far, endings.no_terminal), money=FREE)),
     ),
     Case(
         number=28,
         name="an error that clients can read",
         fault="A failure in the midst of a stream is told in no shape that the SDKs know.",
         right="The error is one whole event of the client's protocol.",
-        plays=always(Play(script=_DIES, checks=(checks.error_is_whole, checks.broken), money=FREE)),
+        plays=always(Play(script=_DIES, checks=(failures.error_is_whole, endings.broken), money=FREE)),
     ),
     Case(
         number=30,
@@ -101,7 +101,7 @@ BREAKS = (
         fault="Responses clients are sent an event named error, which they pass over.",
         right="response.failed with the response's own id, the next sequence number and a code that clients know.",
         protocols=(Protocol.RESPONSES,),
-        plays=always(Play(script=_DIES, checks=(checks.failed_response_goes_on,), money=FREE)),
+        plays=always(Play(script=_DIES, checks=(failures.failed_response_goes_on,), money=FREE)),
     ),
     Case(
         number=31,
@@ -112,7 +112,7 @@ BREAKS = (
         plays=always(
             Play(
                 script=f"{PLAIN} fail=failed:content_filter@2",
-                checks=(checks.forwarded_failure, checks.broken),
+                checks=(failures.forwarded_failure, endings.broken),
                 money=FREE,
             )
         ),
@@ -123,7 +123,7 @@ BREAKS = (
         fault="An error event of the provider passes for a success.",
         right="It is forwarded once, the request has failed, and no terminal follows.",
         plays=always(
-            Play(script=f"{PLAIN} fail=error@2", checks=(checks.forwarded_failure, checks.broken), money=FREE)
+            Play(script=f"{PLAIN} fail=error@2", checks=(failures.forwarded_failure, endings.broken), money=FREE)
         ),
     ),
     Case(
@@ -131,7 +131,7 @@ BREAKS = (
         name="a page of HTML with 200",
         fault="A page of some proxy is relayed as if it were the answer.",
         right="502, and none of the page.",
-        plays=always(Play(script=f"{PLAIN} fail=html", checks=(checks.refused_page,), money=FREE)),
+        plays=always(Play(script=f"{PLAIN} fail=html", checks=(failures.refused_page,), money=FREE)),
     ),
     Case(
         number=35,
@@ -142,7 +142,7 @@ BREAKS = (
         plays=always(
             Play(
                 script=f"{PLAIN} wire=unnamed fail=error@2",
-                checks=(checks.forwarded_failure, checks.broken),
+                checks=(failures.forwarded_failure, endings.broken),
                 money=FREE,
             )
         ),
@@ -152,14 +152,14 @@ BREAKS = (
         name="an answer that begins twice",
         fault="Another attempt behind a failure replays the beginning to the client.",
         right="The client sees one beginning.",
-        plays=always(Play(script=f"{PLAIN} fail=cut@open", checks=(checks.one_opening, checks.broken), money=FREE)),
+        plays=always(Play(script=f"{PLAIN} fail=cut@open", checks=(relaying.one_opening, endings.broken), money=FREE)),
     ),
     Case(
         number=38,
         name="a reset in the midst",
         fault="A connection that the provider resets becomes a clean end.",
         right="It is a failure like any other.",
-        plays=always(Play(script=f"{PLAIN} fail=reset@2", checks=(checks.broken,), money=FREE)),
+        plays=always(Play(script=f"{PLAIN} fail=reset@2", checks=(endings.broken,), money=FREE)),
     ),
     Case(
         number=42,

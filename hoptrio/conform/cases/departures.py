@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, always, single
+from hoptrio.conform.checks import endings, provider
 from hoptrio.conform.client import Manner
 from hoptrio.protocols.events import Protocol
 
@@ -35,8 +35,8 @@ def _at_the_end(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
 
 def _retried(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     return (
-        Play(script=f"{PLAIN} fail=end@2", checks=(checks.broken,), money=FREE, label="without its terminal"),
-        Play(script=PLAIN, checks=(checks.complete,), money=PAID, label="again"),
+        Play(script=f"{PLAIN} fail=end@2", checks=(endings.broken,), money=FREE, label="without its terminal"),
+        Play(script=PLAIN, checks=(endings.complete,), money=PAID, label="again"),
     )
 
 
@@ -44,7 +44,7 @@ def _never_reads(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} events=800 size=65536 pace=0",
         manner=Manner(stop_after_bytes=1024),
-        checks=(checks.drained_unread,),
+        checks=(provider.drained_unread,),
         money=PAID,
         seconds=90.0,
     )
@@ -65,7 +65,7 @@ DEPARTURES = (
         fault="A client that leaves gets all of its money back, while the provider goes on and is paid.",
         right="The provider is read to its end, and what it reports is charged.",
         plays=always(
-            Play(script=f"{PLAIN} events=12 pace=100ms", manner=_LEAVES, checks=(checks.drained,), money=PAID)
+            Play(script=f"{PLAIN} events=12 pace=100ms", manner=_LEAVES, checks=(provider.drained,), money=PAID)
         ),
     ),
     Case(
@@ -85,7 +85,7 @@ DEPARTURES = (
             Play(
                 script=f"{PLAIN} head_delay=1.5s",
                 manner=Manner(leave_after_s=0.5),
-                checks=(checks.drained,),
+                checks=(provider.drained,),
             )
         ),
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import Case, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, single
+from hoptrio.conform.checks import additions, endings, relaying
 from hoptrio.conform.request import Ask
 from hoptrio.protocols.events import Protocol
 
@@ -23,7 +23,7 @@ def _behind_an_id(protocol: Protocol, settings: Settings) -> Play:
     script = f"{PLAIN} events=2 wire=ids between=comment pace={settings.idle_s}s"
     return Play(
         script=script,
-        checks=(checks.nothing_empty, checks.complete, checks.relayed),
+        checks=(relaying.nothing_empty, endings.complete, relaying.relayed),
         money=PAID,
         seconds=settings.idle_s + _MORE_S,
     )
@@ -33,7 +33,7 @@ def _quiet(settings: Settings, *, ask: Ask, label: str) -> Play:
     return Play(
         script=f"{PLAIN} events=2 pace={settings.idle_s}s",
         ask=ask,
-        checks=(checks.array_is_json if ask.array else checks.no_forged_events, checks.clean),
+        checks=(relaying.array_is_json if ask.array else additions.no_forged_events, endings.clean),
         money=PAID,
         label=label,
         seconds=settings.idle_s + _MORE_S,
@@ -51,7 +51,7 @@ def _no_model_event(protocol: Protocol, settings: Settings) -> Play:
 def _late_head(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} head_delay={settings.idle_s}s",
-        checks=(checks.kept_alive(1), checks.complete),
+        checks=(additions.kept_alive(1), endings.complete),
         money=PAID,
         seconds=settings.idle_s + _MORE_S,
     )
@@ -60,7 +60,7 @@ def _late_head(protocol: Protocol, settings: Settings) -> Play:
 def _interim(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} head_delay={settings.idle_s}s",
-        checks=(checks.no_interim, checks.complete),
+        checks=(additions.no_interim, endings.complete),
         seconds=settings.idle_s + _MORE_S,
     )
 
@@ -68,7 +68,7 @@ def _interim(protocol: Protocol, settings: Settings) -> Play:
 def _long_silence(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} events=2 pace={settings.long_idle_s}s",
-        checks=(checks.kept_alive(2), checks.complete, checks.relayed),
+        checks=(additions.kept_alive(2), endings.complete, relaying.relayed),
         money=PAID,
         seconds=settings.long_idle_s + _MORE_S,
     )
@@ -76,7 +76,7 @@ def _long_silence(protocol: Protocol, settings: Settings) -> Play:
 
 def _comments(protocol: Protocol, settings: Settings) -> Play:
     return Play(
-        script=f"{PLAIN} between=comment", checks=(checks.no_noise, checks.complete, checks.relayed), money=PAID
+        script=f"{PLAIN} between=comment", checks=(additions.no_noise, endings.complete, relaying.relayed), money=PAID
     )
 
 

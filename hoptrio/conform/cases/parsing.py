@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, exact, pieces, single, with_line_ends
+from hoptrio.conform.checks import endings, relaying
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["PARSING"]
 _APART_S = 0.003
 _TEXT = "你好😀"
 _BOM = b"\xef\xbb\xbf"
-_WHOLE = (checks.complete, checks.relayed)
+_WHOLE = (endings.complete, relaying.relayed)
 
 
 def _split_text(protocol: Protocol, settings: Settings) -> Play:
@@ -49,7 +49,7 @@ def _between_cr_and_lf(protocol: Protocol, settings: Settings) -> Play:
     parts: list[bytes | float] = []
     for half in whole.replace(b"\r\n", b"\r\0\n").split(b"\0"):
         parts += [half, _APART_S]
-    return Play(exact=exact(parts), checks=(checks.nothing_empty, *_WHOLE), money=PAID)
+    return Play(exact=exact(parts), checks=(relaying.nothing_empty, *_WHOLE), money=PAID)
 
 
 def _unterminated(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
@@ -58,15 +58,15 @@ def _unterminated(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     last = -3 if protocol is Protocol.CHAT else -1
     half = [*events[:last], events[last][: len(events[last]) // 2]]
     return (
-        Play(script=f"{PLAIN} wire=unterminated", checks=(checks.last_event_decided,), label="whole"),
-        Play(exact=exact(half), checks=(checks.broken,), money=FREE, label="half"),
+        Play(script=f"{PLAIN} wire=unterminated", checks=(relaying.last_event_decided,), label="whole"),
+        Play(exact=exact(half), checks=(endings.broken,), money=FREE, label="half"),
     )
 
 
 def _marked(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     events = pieces(protocol, PLAIN)
     halves: list[bytes | float] = [_BOM[:1], _APART_S, _BOM[1:] + events[0], *events[1:]]
-    found = (checks.no_mark, *_WHOLE)
+    found = (relaying.no_mark, *_WHOLE)
     return (
         Play(script=f"{PLAIN} wire=bom", checks=found, money=PAID, label="whole"),
         Play(exact=exact(halves), checks=found, money=PAID, label="cut"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Play
 from hoptrio.conform.cases.scripts import PLAIN, exact, pieces, single
+from hoptrio.conform.checks import endings
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _EMPTY = {
 
 def _stalled(script: str, settings: Settings) -> Play:
     return Play(
-        script=f"{PLAIN} {script}", checks=(checks.stalled, checks.broken), money=FREE, seconds=settings.stalled_s
+        script=f"{PLAIN} {script}", checks=(endings.stalled, endings.broken), money=FREE, seconds=settings.stalled_s
     )
 
 
@@ -46,7 +46,7 @@ def _repeated(protocol: Protocol, settings: Settings) -> Play:
     noise = [step for _ in range(int(settings.stalled_s / _EVERY_S) + 4) for step in (_EVERY_S, quiet)]
     return Play(
         exact=exact([*begun, *noise]),
-        checks=(checks.stalled, checks.broken),
+        checks=(endings.stalled, endings.broken),
         money=FREE,
         seconds=settings.stalled_s,
     )
@@ -56,13 +56,15 @@ def _steady(protocol: Protocol, settings: Settings) -> Play:
     count = int((settings.deadline_s + _OVER_S) / _EVERY_S)
     return Play(
         script=f"{PLAIN} events={count} pace={_EVERY_S}s",
-        checks=(checks.deadline_kept,),
+        checks=(endings.deadline_kept,),
         seconds=settings.deadline_s + _OVER_S,
     )
 
 
 def _dead(protocol: Protocol, settings: Settings) -> Play:
-    return Play(script=f"{PLAIN} fail=cut@2", checks=(checks.broken, checks.ended_within(checks.CLOSE_S)), money=FREE)
+    return Play(
+        script=f"{PLAIN} fail=cut@2", checks=(endings.broken, endings.ended_within(endings.CLOSE_S)), money=FREE
+    )
 
 
 STALLS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hoptrio.conform import checks
 from hoptrio.conform.case import FREE, Case, Charge, Play
 from hoptrio.conform.cases.scripts import PAID, PLAIN, always, single
+from hoptrio.conform.checks import additions, endings, failures, provider, relaying
 from hoptrio.conform.request import Ask
 from hoptrio.protocols.events import Protocol
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["USAGE"]
 
-_WHOLE = (checks.complete, checks.relayed)
+_WHOLE = (endings.complete, relaying.relayed)
 
 
 def _charge(**usage: int) -> Charge:
@@ -23,7 +23,7 @@ def _charge(**usage: int) -> Charge:
 
 
 def _terminals(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
-    failed = (checks.forwarded_failure, checks.broken)
+    failed = (failures.forwarded_failure, endings.broken)
     return (
         Play(script=PLAIN, checks=_WHOLE, money=PAID, label="completed"),
         Play(script=f"{PLAIN} finish=length", checks=_WHOLE, money=PAID, label="incomplete"),
@@ -38,7 +38,7 @@ def _twice(protocol: Protocol, settings: Settings) -> Play:
 
 def _wrong(protocol: Protocol, settings: Settings) -> tuple[Play, ...]:
     return tuple(
-        Play(script=f"{PLAIN} usage={kind}", checks=(checks.no_server_error,), money=FREE, label=kind)
+        Play(script=f"{PLAIN} usage={kind}", checks=(endings.no_server_error,), money=FREE, label=kind)
         for kind in ("negative", "huge", "string")
     )
 
@@ -58,7 +58,7 @@ USAGE = (
         fault="The output count of message_start, a placeholder, is charged when the stream breaks.",
         right="Output is charged by message_delta alone.",
         protocols=(Protocol.MESSAGES,),
-        plays=always(Play(script=f"{PLAIN} input=25 fail=cut@3", checks=(checks.broken,), money=FREE)),
+        plays=always(Play(script=f"{PLAIN} input=25 fail=cut@3", checks=(endings.broken,), money=FREE)),
     ),
     Case(
         number=55,
@@ -115,7 +115,7 @@ USAGE = (
             Play(
                 script=PLAIN,
                 ask=Ask(channel=Protocol.MESSAGES),
-                checks=(checks.complete, checks.usage_chunk_is_bare),
+                checks=(endings.complete, additions.usage_chunk_is_bare),
                 money=PAID,
             )
         ),
@@ -140,7 +140,7 @@ USAGE = (
         fault="The gateway asks for usage in the client's place, and the chunk reaches the client.",
         right="It is withheld and charged, or the request is refused with a 400.",
         protocols=(Protocol.CHAT,),
-        plays=always(Play(script=PLAIN, ask=Ask(usage=False), checks=(checks.usage_withheld,), money=PAID)),
+        plays=always(Play(script=PLAIN, ask=Ask(usage=False), checks=(additions.usage_withheld,), money=PAID)),
     ),
     Case(
         number=67,
@@ -155,6 +155,6 @@ USAGE = (
         name="a hold as large as a wish",
         fault="A client's enormous output limit freezes the whole budget, or passes through.",
         right="The limit is lowered to the model's own, or the request is refused clearly.",
-        plays=always(Play(script=PLAIN, ask=Ask(output_limit=checks.FANTASY), checks=(checks.limit_lowered,))),
+        plays=always(Play(script=PLAIN, ask=Ask(output_limit=provider.FANTASY), checks=(provider.limit_lowered,))),
     ),
 )

@@ -1,0 +1,159 @@
+"""Report: the rows of a run as a value for programs, a table for terminals, and a page of Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hoptrio.conform.books import ACCOUNTS
+from hoptrio.conform.cases import CASES, UNSEEN
+from hoptrio.conform.run import ACCOUNT, Row
+from hoptrio.conform.verdict import Verdict, worst
+from hoptrio.protocols.events import Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from hoptrio.conform.books import AccountCase
+    from hoptrio.conform.case import Case
+    from hoptrio.conform.settings import Settings
+
+__all__ = ["Report", "as_dict", "as_markdown", "as_table", "findings", "has_failed", "summary"]
+
+_COLUMNS = tuple(Protocol)
+_STYLES = {Verdict.PASS: "green", Verdict.POLICY: "yellow", Verdict.FAIL: "bold red"}
+_NOTHING = "·"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. `gateway`: its name, as the caller gave it."""
+
+    gateway: str
+    settings: Settings
+    rows: tuple[Row, ...]
+    #: Protocols that no stream passes in, and why.
+    refused: dict[str, str]
+    #: Numbers of cases that take longer than was allowed.
+    left_out: tuple[int, ...]
+
+
+def has_failed(report: Report) -> bool:
+    """Whether any case fails, on the wire or in the books."""
+    return any(Verdict.FAIL in (row.verdict, row.money) for row in report.rows)
+
+
+def summary(report: Report) -> str:
+    """The verdicts, counted over cases and protocols, in one line."""
+    wire = Counter(row.verdict for row in report.rows if row.protocol != ACCOUNT)
+    money = Counter(row.money for row in report.rows if row.money is not None)
+    return f"wire: {_counted(wire)}; money: {_counted(money)}"
+
+
+def _counted(counts: Counter[Verdict]) -> str:
+    return ", ".join(f"{counts[each]} {each.value}" for each in Verdict if counts[each]) or "nothing"
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """Everything, for programs."""
+    return {
+        "gateway": report.gateway,
+        "settings": msgspec.to_builtins(report.settings),
+        "passed": not has_failed(report),
+        "summary": summary(report),
+        "cases": [case.as_dict() | {"rows": [_row(row) for row in rows]} for case, rows in _by_case(report)],
+        "not_served": report.refused,
+        "left_out": list(report.left_out),
+        "unseen": [{"number": each.number, "name": each.name, "why": each.why} for each in UNSEEN],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "protocol": row.protocol,
+        "verdict": row.verdict.value,
+        "money": row.money.value if row.money is not None else None,
+        "findings": list(row.findings),
+    }
+
+
+def _by_case(report: Report) -> Iterator[tuple[Case | AccountCase, list[Row]]]:
+    """Cases that were tried, by number, each with its rows."""
+    cases: list[Case | AccountCase] = [*CASES, *ACCOUNTS]
+    for case in sorted(cases, key=lambda each: each.number):
+        rows = [row for row in report.rows if row.number == case.number]
+        if rows:
+            yield case, sorted(rows, key=lambda row: [*_COLUMNS, ACCOUNT].index(row.protocol))
+
+
+def _cells(rows: list[Row]) -> list[Verdict | None]:
+    """A verdict for each protocol, and one for the money; None: it does not apply."""
+    found: dict[str, Verdict] = {row.protocol: row.verdict for row in rows}
+    money = [row.money for row in rows if row.money is not None]
+    return [*(found.get(protocol) for protocol in _COLUMNS), worst(money) if money else None]
+
+
+def as_table(report: Report) -> Table:
+    """What a terminal shows."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=report.gateway, title_justify="left")
+    for column in ("case", "", *_COLUMNS, "money"):
+        table.add_column(column, no_wrap=True)
+    for case, rows in _by_case(report):
+        cells = [Text(cell.value, _STYLES.get(cell, "dim")) if cell else Text(_NOTHING, "dim") for cell in _cells(rows)]
+        table.add_row(str(case.number), case.name, *cells)
+    return table
+
+
+def findings(report: Report) -> list[str]:
+    """A line for each thing that was found, the faults first, then choices, then what is worth a note."""
+    lines: list[tuple[int, str]] = []
+    for case, rows in _by_case(report):
+        told: dict[str, list[Row]] = {}
+        for row in rows:
+            for words in row.findings:
+                told.setdefault(words, []).append(row)
+        for words, found in told.items():
+            verdict = worst(each for row in found for each in (row.verdict, row.money) if each is not None)
+            where = ", ".join(row.protocol for row in found)
+            lines.append((-list(Verdict).index(verdict), f"{case.number} {case.name} ({where}): {words}"))
+    return [line for _, line in sorted(lines, key=lambda each: each[0])]
+
+
+def as_markdown(report: Report) -> str:
+    """The page."""
+    settings = report.settings
+    lines = [
+        f"# Conformance: {report.gateway}",
+        "",
+        f"Keep-alives every {settings.keepalive_s:g} s, stalls after {settings.stall_s:g} s, deadline"
+        f" {settings.deadline_s:g} s. Verdicts over cases and protocols: {summary(report)}.",
+        "",
+        "| case | fault | what is right | chat | responses | messages | gemini | money |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for case, rows in _by_case(report):
+        cells = " | ".join(_marked(cell) for cell in _cells(rows))
+        lines.append(f"| {case.number} | {case.name} | {case.right} | {cells} |")
+    lines += _section("Found", findings(report))
+    lines += _section("Not served", [f"{protocol}: {why}" for protocol, why in report.refused.items()])
+    lines += _section(
+        "Left out, since they take longer", [", ".join(map(str, report.left_out))] * bool(report.left_out)
+    )
+    lines += _section("Not to be seen from outside", [f"{each.number} {each.name}: {each.why}" for each in UNSEEN])
+    return "\n".join(lines) + "\n"
+
+
+def _marked(cell: Verdict | None) -> str:
+    if cell is None:
+        return ""
+    return f"**{cell.value}**" if cell is Verdict.FAIL else cell.value
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", f"## {title}", "", *(f"* {line}" for line in lines)] if lines else []
