@@ -35,8 +35,8 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Leaves once so many ``data:`` lines came.
     leave_after_events: int | None = None
-    #: Leaves so many seconds after the request was sent.
-    leave_after_s: float | None = None
+    #: Leaves as soon as the provider was asked.
+    leave_once_asked: bool = False
     #: Leaves so many seconds after the head came.
     leave_after_head_s: float | None = None
     #: Reads no more once it has so many bytes, and stays until the provider is done with.
@@ -44,13 +44,22 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def call(
-    target: Target, data: bytes, manner: Manner, *, limit_s: float, stay: Callable[[], Awaitable[None]] = sleep_forever
+    target: Target,
+    data: bytes,
+    manner: Manner = Manner(),  # noqa: B008 - frozen
+    *,
+    limit_s: float,
+    asked: Callable[[], Awaitable[None]] = sleep_forever,
+    over: Callable[[], Awaitable[None]] = sleep_forever,
 ) -> Wire:
-    """Send `data` and watch the answer for up to `limit_s` seconds; a client that stops reading stays as long as `stay`
-    takes. Raises Unreachable."""
+    """Send `data` and watch the answer for up to `limit_s` seconds.
+
+    `asked` and `over` wait until the provider was asked and is done with, for clients whose manners go by that. Raises
+    Unreachable.
+    """
     stream = await _connect(target)
     try:
-        return await _Answer(stream, manner, stay).watch(data, limit_s)
+        return await _Answer(stream, manner, asked, over).watch(data, limit_s)
     finally:
         await trio.aclose_forcefully(stream)
 
@@ -75,9 +84,16 @@ async def _connect(target: Target) -> trio.abc.Stream:
 class _Answer:
     """One answer, as far as it has come."""
 
-    def __init__(self, stream: trio.abc.Stream, manner: Manner, stay: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        manner: Manner,
+        asked: Callable[[], Awaitable[None]],
+        over: Callable[[], Awaitable[None]],
+    ) -> None:
         self._stream = stream
-        self._stay = stay
+        self._asked = asked
+        self._over = over
         self._manner = manner
         # What we send is bytes already; h11 only reads, once it knows what was asked.
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
@@ -96,10 +112,12 @@ class _Answer:
         self._http.send(h11.EndOfMessage())
         self._began = trio.current_time()
         ending = Ending.OPEN
-        with trio.move_on_after(limit_s), trio.CancelScope() as self._leaving:
-            if self._manner.leave_after_s is not None:
-                self._leaving.deadline = self._began + self._manner.leave_after_s
-            ending = await self._exchange(data)
+        async with trio.open_nursery() as nursery:
+            if self._manner.leave_once_asked:
+                nursery.start_soon(self._leave_once_asked)
+            with trio.move_on_after(limit_s), self._leaving:
+                ending = await self._exchange(data)
+            nursery.cancel_scope.cancel()
         if self._leaving.cancelled_caught:
             ending = Ending.LEFT
         return Wire(
@@ -113,6 +131,10 @@ class _Answer:
             reading=read(self._pieces),
         )
 
+    async def _leave_once_asked(self) -> None:
+        await self._asked()
+        self._leaving.cancel()
+
     def _now(self) -> float:
         return trio.current_time() - self._began
 
@@ -123,7 +145,7 @@ class _Answer:
         try:
             while (ending := self._take()) is None:
                 if self._stops():
-                    await self._stay()
+                    await self._over()
                     return Ending.LEFT
                 self._http.receive_data(bytes(await self._stream.receive_some(READ_BYTES_MAX)))
         except trio.BrokenResourceError:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
+    from rich.text import Text
 
     from hoptrio.conform.books import AccountCase
     from hoptrio.conform.case import Case
@@ -27,6 +28,8 @@ __all__ = ["Report", "as_dict", "as_markdown", "as_table", "findings", "has_fail
 _COLUMNS = tuple(Protocol)
 _STYLES = {Verdict.PASS: "green", Verdict.POLICY: "yellow", Verdict.FAIL: "bold red"}
 _NOTHING = "·"
+#: Verdicts that are longer than a terminal is wide.
+_MARKS = {Verdict.NOT_SERVED: "-", Verdict.NOT_REACHABLE: "?"}
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +102,24 @@ def _cells(rows: list[Row]) -> list[Verdict | None]:
 def as_table(report: Report) -> Table:
     """What a terminal shows."""
     from rich.table import Table
+
+    caption = f"{_NOTHING} does not apply   - not served   ? not reachable"
+    table = Table(title=report.gateway, title_justify="left", caption=caption, caption_justify="left", box=None)
+    table.add_column("case", justify="right", min_width=4)
+    table.add_column("", overflow="ellipsis", no_wrap=True)
+    for column in (*_COLUMNS, "money"):
+        table.add_column(column, no_wrap=True, min_width=len(column))
+    for case, rows in _by_case(report):
+        table.add_row(str(case.number), case.name, *map(_shown, _cells(rows)))
+    return table
+
+
+def _shown(cell: Verdict | None) -> Text:
     from rich.text import Text
 
-    table = Table(title=report.gateway, title_justify="left")
-    for column in ("case", "", *_COLUMNS, "money"):
-        table.add_column(column, no_wrap=True)
-    for case, rows in _by_case(report):
-        cells = [Text(cell.value, _STYLES.get(cell, "dim")) if cell else Text(_NOTHING, "dim") for cell in _cells(rows)]
-        table.add_row(str(case.number), case.name, *cells)
-    return table
+    if cell is None:
+        return Text(_NOTHING, "dim")
+    return Text(_MARKS.get(cell, cell.value), _STYLES.get(cell, "dim"))
 
 
 def findings(report: Report) -> list[str]:

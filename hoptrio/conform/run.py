@@ -16,7 +16,7 @@ import trio
 
 from hoptrio.conform.books import ACCOUNTS, Account, Books, judge, read_account
 from hoptrio.conform.case import Trial
-from hoptrio.conform.client import Manner, Unreachable, call
+from hoptrio.conform.client import Unreachable, call
 from hoptrio.conform.request import lookup, request
 from hoptrio.conform.upstream import TAG
 from hoptrio.conform.verdict import Finding, Verdict, departs, worst
@@ -88,17 +88,22 @@ class Runner:
         script = play.script if play.exact is None else self._upstream.play(tag, play.exact)
         asked: list[Asked] = self._upstream.asked.setdefault(tag, [])
 
-        async def until_read() -> None:
+        async def until_asked() -> None:
+            while not asked:  # noqa: ASYNC110 - the gateway decides when
+                await trio.sleep(_LOOK_S)
+
+        async def until_over() -> None:
             for each in asked:
                 await each.seen.over.wait()
 
         data = request(self._target, protocol, f"{tag}\nsim: {script}", play.ask)
-        wire = await call(self._target, data, play.manner, limit_s=play.seconds + _GRACE_S, stay=until_read)
-        with trio.move_on_after(_ASKED_S):
-            while wire.ending is Ending.LEFT and not asked:  # noqa: ASYNC110 - the gateway decides when
-                await trio.sleep(_LOOK_S)
+        limit_s = play.seconds + _GRACE_S
+        wire = await call(self._target, data, play.manner, limit_s=limit_s, asked=until_asked, over=until_over)
+        if wire.ending is Ending.LEFT:
+            with trio.move_on_after(_ASKED_S):
+                await until_asked()
         with trio.move_on_after(play.seconds + _OVER_S if wire.ending is Ending.LEFT else _OVER_S):
-            await until_read()
+            await until_over()
         self._upstream.forget(tag)
         return Trial(protocol=protocol, settings=self._settings, wire=wire, asked=tuple(asked))
 
@@ -181,7 +186,7 @@ class Runner:
         return record
 
     async def _get(self, path: str) -> Any:
-        wire = await call(self._target, lookup(self._target, path), Manner(), limit_s=_ASK_S)
+        wire = await call(self._target, lookup(self._target, path), limit_s=_ASK_S)
         return as_json(wire.body) if wire.status == 200 else None
 
     async def _look(self) -> Account | None:

@@ -20,6 +20,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def idle_s(self) -> float:
         """A silence in which one keep-alive is due."""
+        return self.keepalive_s * 1.4
+
+    @property
+    def kept_s(self) -> float:
+        """The longest that a stream in which keep-alives are written is without a byte."""
         return self.keepalive_s * 1.25
 
     @property

@@ -84,7 +84,7 @@ DEPARTURES = (
         plays=always(
             Play(
                 script=f"{PLAIN} head_delay=1.5s",
-                manner=Manner(leave_after_s=0.5),
+                manner=Manner(leave_once_asked=True),
                 checks=(provider.drained,),
             )
         ),

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["KEEPALIVES"]
 
 _SSE = (Protocol.CHAT, Protocol.RESPONSES, Protocol.MESSAGES)
-_MORE_S = 3.0
+#: The rest of the stream.
+_MORE_S = 0.9
 
 
 def _behind_an_id(protocol: Protocol, settings: Settings) -> Play:
@@ -51,7 +52,7 @@ def _no_model_event(protocol: Protocol, settings: Settings) -> Play:
 def _late_head(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} head_delay={settings.idle_s}s",
-        checks=(additions.kept_alive(1), endings.complete),
+        checks=(additions.kept_alive(settings.idle_s), endings.complete),
         money=PAID,
         seconds=settings.idle_s + _MORE_S,
     )
@@ -68,7 +69,7 @@ def _interim(protocol: Protocol, settings: Settings) -> Play:
 def _long_silence(protocol: Protocol, settings: Settings) -> Play:
     return Play(
         script=f"{PLAIN} events=2 pace={settings.long_idle_s}s",
-        checks=(additions.kept_alive(2), endings.complete, relaying.relayed),
+        checks=(additions.kept_alive(settings.long_idle_s), endings.complete, relaying.relayed),
         money=PAID,
         seconds=settings.long_idle_s + _MORE_S,
     )

@@ -36,8 +36,8 @@ __all__ = [
     "usage_withheld",
 ]
 
-#: A keep-alive may be so late.
-_SLACK_S = 2.0
+#: Of a silence that nothing interrupted.
+_WHOLE = 0.95
 
 
 def no_noise(trial: Trial) -> Finding | None:
@@ -77,21 +77,19 @@ def no_forged_events_but_errors(trial: Trial) -> Finding | None:
     return departs("output was invented")
 
 
-def kept_alive(count: int) -> Check:
-    """So many times something was written while the provider was silent."""
+def kept_alive(silence_s: float) -> Check:
+    """Something was written in every interval of a silence of the provider, which lasts `silence_s`."""
 
     def check(trial: Trial) -> Finding | None:
         wire, settings = trial.wire, trial.settings
         if wire.status != 200:
             return departs(answered(wire))
-        times = [0.0, *(at for at, _ in wire.pieces)]
-        gap = max((later - at for at, later in pairwise(times)), default=0.0)
-        if gap <= settings.keepalive_s + _SLACK_S:
+        gap_s = max((later - at for at, later in pairwise([0.0, *(at for at, _ in wire.pieces)])), default=0.0)
+        if gap_s <= settings.kept_s:
             return None
-        quiet = settings.idle_s if count == 1 else settings.long_idle_s
-        if gap >= quiet - _SLACK_S:
-            return differs(f"nothing was written in {gap:.0f} s of silence: it keeps no stream alive here")
-        return departs(f"{gap:.0f} s passed without a byte, and the interval is {settings.keepalive_s:g} s")
+        if gap_s >= silence_s * _WHOLE:
+            return differs(f"nothing was written in {gap_s:.0f} s of silence: it keeps no stream alive here")
+        return departs(f"{gap_s:.0f} s passed without a byte, and the interval is {settings.keepalive_s:g} s")
 
     return check
 
