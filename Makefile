@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary returns clean
+.PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary returns conform clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -20,6 +20,7 @@ help:
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
 	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make conform known faults of streaming gateways tried on hoptrio from outside, in two minutes (CONFORM_ARGS=... are passed on)"
 	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
@@ -84,6 +85,10 @@ kills:
 returns:
 	@scripts/setup test
 	$(BIN)/python -m tests.returns $(RETURNS_ARGS)
+
+conform:
+	@scripts/setup test
+	$(BIN)/python -m bench.conform $(CONFORM_ARGS)
 
 api:
 	@scripts/setup test

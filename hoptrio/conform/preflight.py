@@ -39,26 +39,27 @@ async def preflight(runner: Runner, protocols: Sequence[Protocol], upstream: str
     """Ask for one stream in each of `protocols`; `upstream` is where the provider listens. Raises NotReady."""
     served: list[Protocol] = []
     refused: dict[Protocol, str] = {}
+    broken: dict[Protocol, str] = {}
     for protocol in protocols:
         try:
             trial = await runner.attempt(protocol, Play(script=PLAIN, checks=(), seconds=20.0))
         except Unreachable as error:
             raise NotReady(f"{error}: is the gateway running, and is --url right?") from None
-        if trial.asked:
-            served.append(protocol)
-            _must_pass(trial)
-        else:
+        if not trial.asked:
             refused[protocol] = _why(trial, upstream)
+            continue
+        served.append(protocol)
+        if found := endings.clean(trial):
+            broken[protocol] = f"{found.words}{_message(trial)}"
     if not served:
-        reasons = "; ".join(f"{protocol}: {why}" for protocol, why in refused.items())
-        raise NotReady(f"no stream reaches the provider at {upstream}: {reasons}")
+        raise NotReady(f"no stream reaches the provider at {upstream}: {_listed(refused)}")
+    if len(broken) == len(served):
+        raise NotReady(f"not even a plain stream passes: {_listed(broken)}")
     return Ready(tuple(served), refused)
 
 
-def _must_pass(trial: Trial) -> None:
-    found = endings.clean(trial)
-    if found is not None:
-        raise NotReady(f"a plain {trial.protocol} stream does not pass: {found.words}{_message(trial)}")
+def _listed(reasons: dict[Protocol, str]) -> str:
+    return "; ".join(f"{protocol}: {why}" for protocol, why in reasons.items())
 
 
 def _why(trial: Trial, upstream: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from hoptrio.conform.books import ACCOUNTS
 from hoptrio.conform.cases import CASES, UNSEEN
 from hoptrio.conform.run import ACCOUNT, Row
-from hoptrio.conform.verdict import Verdict, worst
+from hoptrio.conform.verdict import Finding, Verdict, worst
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from hoptrio.conform.case import Case
     from hoptrio.conform.settings import Settings
 
-__all__ = ["Report", "as_dict", "as_markdown", "as_table", "findings", "has_failed", "summary"]
+__all__ = ["SECTIONS", "Report", "as_dict", "as_markdown", "as_table", "findings", "has_failed", "summary"]
 
 _COLUMNS = tuple(Protocol)
+#: What is listed behind the table.
+SECTIONS = {"Fails": Verdict.FAIL, "Policy": Verdict.POLICY, "Worth a note": Verdict.PASS}
 _STYLES = {Verdict.PASS: "green", Verdict.POLICY: "yellow", Verdict.FAIL: "bold red"}
 _NOTHING = "·"
 #: Verdicts that are longer than a terminal is wide.
@@ -79,7 +81,7 @@ def _row(row: Row) -> dict[str, Any]:
         "protocol": row.protocol,
         "verdict": row.verdict.value,
         "money": row.money.value if row.money is not None else None,
-        "findings": list(row.findings),
+        "findings": [{"verdict": each.verdict.value, "words": each.words} for each in row.findings],
     }
 
 
@@ -106,7 +108,7 @@ def as_table(report: Report) -> Table:
     caption = f"{_NOTHING} does not apply   - not served   ? not reachable"
     table = Table(title=report.gateway, title_justify="left", caption=caption, caption_justify="left", box=None)
     table.add_column("case", justify="right", min_width=4)
-    table.add_column("", overflow="ellipsis", no_wrap=True)
+    table.add_column("")
     for column in (*_COLUMNS, "money"):
         table.add_column(column, no_wrap=True, min_width=len(column))
     for case, rows in _by_case(report):
@@ -122,19 +124,14 @@ def _shown(cell: Verdict | None) -> Text:
     return Text(_MARKS.get(cell, cell.value), _STYLES.get(cell, "dim"))
 
 
-def findings(report: Report) -> list[str]:
-    """A line for each thing that was found, the faults first, then choices, then what is worth a note."""
-    lines: list[tuple[int, str]] = []
+def findings(report: Report, verdict: Verdict) -> list[str]:
+    """A line for each thing that was found to be `verdict`, with where."""
+    told: dict[str, list[str]] = {}
     for case, rows in _by_case(report):
-        told: dict[str, list[Row]] = {}
-        for row in rows:
-            for words in row.findings:
-                told.setdefault(words, []).append(row)
-        for words, found in told.items():
-            verdict = worst(each for row in found for each in (row.verdict, row.money) if each is not None)
-            where = ", ".join(row.protocol for row in found)
-            lines.append((-list(Verdict).index(verdict), f"{case.number} {case.name} ({where}): {words}"))
-    return [line for _, line in sorted(lines, key=lambda each: each[0])]
+        for words in dict.fromkeys(each.words for row in rows for each in row.findings if each.verdict is verdict):
+            where = [row.protocol for row in rows if Finding(verdict, words) in row.findings]
+            told.setdefault(words, []).append(f"{case.number} {case.name} ({', '.join(where)})")
+    return [f"{words}: {'; '.join(where)}" for words, where in told.items()]
 
 
 def as_markdown(report: Report) -> str:
@@ -152,7 +149,8 @@ def as_markdown(report: Report) -> str:
     for case, rows in _by_case(report):
         cells = " | ".join(_marked(cell) for cell in _cells(rows))
         lines.append(f"| {case.number} | {case.name} | {case.right} | {cells} |")
-    lines += _section("Found", findings(report))
+    for title, verdict in SECTIONS.items():
+        lines += _section(title, findings(report, verdict))
     lines += _section("Not served", [f"{protocol}: {why}" for protocol, why in report.refused.items()])
     lines += _section(
         "Left out, since they take longer", [", ".join(map(str, report.left_out))] * bool(report.left_out)

@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     #: Of the money; None: nothing is asked of it.
     money: Verdict | None = None
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -220,8 +220,8 @@ class Runner:
         for case in ACCOUNTS:
             found = case.check(books)
             verdict = Verdict.PASS if found is None else found.verdict
-            words = () if found is None else (found.words,)
-            rows.append(Row(number=case.number, protocol=ACCOUNT, verdict=verdict, money=verdict, findings=words))
+            findings = () if found is None else (found,)
+            rows.append(Row(number=case.number, protocol=ACCOUNT, verdict=verdict, money=verdict, findings=findings))
         return rows
 
     async def _settled(self) -> Account | None:
@@ -234,10 +234,10 @@ class Runner:
         return account
 
     def _row(self, case: Case, protocol: Protocol, found: dict[str, _Found], plays: Sequence[Play]) -> Row:
-        told: dict[str, list[str]] = defaultdict(list)
+        told: dict[Finding, list[str]] = defaultdict(list)
         for label, each in found.items():
             for finding in (*each.wire, *([each.money] if each.money else ())):
-                told[finding.words].append(label)
+                told[finding].append(label)
         money = None
         if any(play.money is not None for play in plays):
             verdicts = [each.money.verdict for each in found.values() if each.money is not None]
@@ -247,7 +247,7 @@ class Runner:
             protocol=protocol.value,
             verdict=worst(finding.verdict for each in found.values() for finding in each.wire),
             money=money,
-            findings=tuple(_sentence(words, labels, len(plays)) for words, labels in told.items()),
+            findings=tuple(_labelled(finding, labels, len(plays)) for finding, labels in told.items()),
         )
 
 
@@ -258,6 +258,8 @@ def _converted(channel: Protocol, trial: Trial) -> bool:
     return trial.asked[-1].protocol is channel
 
 
-def _sentence(words: str, labels: list[str], plays: int) -> str:
+def _labelled(finding: Finding, labels: list[str], plays: int) -> Finding:
     """What was found, and in which of several streams."""
-    return words if plays == 1 or not any(labels) else f"{words} ({', '.join(labels)})"
+    if plays == 1 or not any(labels):
+        return finding
+    return finding._replace(words=f"{finding.words} ({', '.join(labels)})")

@@ -16,7 +16,7 @@ from hoptrio.protocols.events import Protocol
 from tests.support.conforming import Place, by_number, hoptrio_at, swallowing, tried
 
 #: For gateways that keep nothing alive.
-SHORT = Settings(keepalive_s=0.5)
+SHORT = Settings(keepalive_s=1.0)
 ALL_CORES = frozenset({0})
 
 

@@ -93,9 +93,7 @@ async def _swallow(port: int, client: trio.SocketStream) -> None:
         http = h11.Connection(h11.CLIENT)
         http.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
         http.send(h11.EndOfMessage())
-        await client.send_all(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        )
+        await client.send_all(SSE_HEAD)
         async for data in _body(provider, http):
             await client.send_all(chunk(data))
         done = b"data: [DONE]\n\n" if b"/chat/" in request.split(b"\r\n")[0] else b""

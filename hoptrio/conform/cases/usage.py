@@ -128,9 +128,9 @@ USAGE = (
         protocols=(Protocol.GEMINI,),
         plays=always(
             Play(
-                script="events=5 reasoning=343 pace=0 input=41 output=348",
+                script="events=2 reasoning=9 pace=0 input=41 output=12",
                 checks=_WHOLE,
-                money=_charge(input_tokens=41, output_tokens=348),
+                money=_charge(input_tokens=41, output_tokens=12),
             )
         ),
     ),
