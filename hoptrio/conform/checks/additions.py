@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 from hoptrio.conform.checks.endings import complete
 from hoptrio.conform.checks.events import (
     answered,
+    data_of,
+    is_error,
+    is_terminal,
     kind_of,
     member,
+    sent,
+    words_of,
 )
-from hoptrio.conform.verdict import Finding, departs, differs
+from hoptrio.conform.checks.relaying import WRITTEN_ANEW
+from hoptrio.conform.verdict import Finding, Verdict, departs, differs
 from hoptrio.conform.wire import read
 from hoptrio.protocols.events import Protocol
 
@@ -21,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = [
     "kept_alive",
     "no_forged_events",
-    "no_forged_events_but_errors",
     "no_interim",
     "no_noise",
     "no_smuggled_event",
+    "nothing_invented",
     "usage_chunk_is_bare",
     "usage_withheld",
 ]
@@ -60,6 +66,15 @@ def no_forged_events(trial: Trial) -> Finding | None:
     if trial.protocol is Protocol.MESSAGES and all(kind_of(event) == "ping" for event in added):
         return differs("pings that the provider never sent keep the stream alive")
     return departs("events in the model's name keep the stream alive")
+
+
+def nothing_invented(trial: Trial) -> Finding | None:
+    """Nothing but the failure itself was added to what the provider said."""
+    theirs = data_of(sent(trial))
+    added = [event for event in trial.wire.events if event.data not in theirs and not is_error(trial.protocol, event)]
+    if words_of(trial.protocol, added) or any(is_terminal(trial.protocol, event) for event in added):
+        return departs("output was invented")
+    return Finding(Verdict.PASS, WRITTEN_ANEW) if added else None
 
 
 def kept_alive(silence_s: float) -> Check:

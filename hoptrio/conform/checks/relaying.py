@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hoptrio.conform.case import Trial
 
 __all__ = [
+    "WRITTEN_ANEW",
     "array_is_json",
     "blocks_in_order",
     "compare",
