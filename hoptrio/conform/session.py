@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import trio
 
+from hoptrio.conform.books import ACCOUNTS
 from hoptrio.conform.cases import CASES
 from hoptrio.conform.preflight import NotReady, preflight
 from hoptrio.conform.report import Report
@@ -68,7 +69,7 @@ async def conduct(plan: Plan, begin: Callable[[int], None], tell: Callable[[Row]
         runner = Runner(plan.target, upstream, plan.settings, streams=plan.streams)
         try:
             ready = await preflight(runner, plan.protocols, plan.provider)
-            begin(sum(protocol in ready.served for case in plan.tried for protocol in case.protocols))
+            begin(len(ACCOUNTS) + sum(each in ready.served for case in plan.tried for each in case.protocols))
             rows = await runner.run(plan.tried, ready.served, tell)
         except NotReady as error:
             failed = error

@@ -182,6 +182,6 @@ def unbuffered(trial: Trial) -> Finding | None:
     control = trial.wire.headers.get("cache-control", "")
     if trial.wire.headers.get("x-accel-buffering") != "no":
         return departs("X-Accel-Buffering: no is missing")
-    return (
-        None if "no-cache" in control and "no-transform" in control else departs("Cache-Control lets proxies change it")
-    )
+    if "no-cache" in control and "no-transform" in control:
+        return None
+    return differs("Cache-Control lets proxies change the stream")
