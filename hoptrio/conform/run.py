@@ -6,6 +6,7 @@ verdict in a protocol is the worst of its streams'.
 
 from __future__ import annotations
 
+import secrets
 from collections import defaultdict
 from decimal import Decimal
 from itertools import count
@@ -75,7 +76,8 @@ class Runner:
         self._upstream = upstream
         self._settings = settings
         self._places = trio.CapacityLimiter(streams)
-        self._numbers = count(1)
+        # Elsewhere in every run, so that no gateway answers from what it kept of another.
+        self._numbers = count(secrets.randbits(31))
         self._records: list[dict[str, Any] | None] = []
         self._unknown = 0
         #: Whether the gateway shows its books.

@@ -69,11 +69,6 @@ class SimulatedProvider:
         self._default = default or Script()
         self._recordings = recordings
         self._serials = count(1)
-        self._connections = count(1)
-
-    def connected(self) -> int:
-        """The number of a new connection."""
-        return next(self._connections)
 
     def saw(self, method: str, target: str, headers: tuple[tuple[str, str], ...], body: bytes) -> Seen:
         """Note a request; questions about what was seen are not themselves noted."""

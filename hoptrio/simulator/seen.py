@@ -23,19 +23,7 @@ _BODY_BYTES_MAX = 1024 * 1024
 class Seen:
     """One request. `outcome` is "open" until the response ended: "ended", "cut", "reset" or "client_gone"."""
 
-    __slots__ = (
-        "_digest",
-        "body",
-        "body_bytes",
-        "connection",
-        "headers",
-        "method",
-        "number",
-        "outcome",
-        "over",
-        "target",
-        "writes",
-    )
+    __slots__ = ("_digest", "body", "body_bytes", "headers", "method", "number", "outcome", "over", "target", "writes")
 
     def __init__(
         self, number: int, method: str, target: str, headers: tuple[tuple[str, str], ...], body: bytes
@@ -52,8 +40,6 @@ class Seen:
         self.outcome = "open"
         #: Set once nothing more is written, whatever the outcome.
         self.over = trio.Event()
-        #: The connection it came on, counted from 1.
-        self.connection = 0
         #: Body writes so far.
         self.writes = 0
 
@@ -69,7 +55,6 @@ class Seen:
         """For ``GET /_sim/requests``; a body that is not text is left out, its hash is not."""
         return {
             "number": self.number,
-            "connection": self.connection,
             "method": self.method,
             "target": self.target,
             "headers": self.headers,

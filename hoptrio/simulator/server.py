@@ -67,7 +67,6 @@ async def serve_listeners(provider: SimulatedProvider, listeners: Sequence[trio.
 async def serve(provider: SimulatedProvider, stream: trio.abc.Stream) -> None:
     """One connection: requests one after another until either side ends it. Closes the stream."""
     unread = b""
-    connection = provider.connected()
     try:
         while True:
             reader = _RequestReader(stream, unread)
@@ -75,7 +74,6 @@ async def serve(provider: SimulatedProvider, stream: trio.abc.Stream) -> None:
             if body is None:
                 return
             seen = provider.saw(*reader.head, body)
-            seen.connection = connection
             performance = _Performance(stream, seen, http11=reader.http11)
             if not await performance.run(provider.respond(seen, body)):
                 return
