@@ -105,7 +105,7 @@ def conform(context: click.Context, /, *, print_config: str | None, report: Path
     Exits with 0 if nothing fails, 1 if something does, 2 if nothing could be tried.
     """
     from hoptrio.conform.configs import config_for
-    from hoptrio.conform.report import SECTIONS, as_dict, as_markdown, as_table, findings, has_failed, summary
+    from hoptrio.conform.report import SECTIONS, as_dict, as_markdown, as_table, aside, findings, has_failed, summary
 
     invocation = context.ensure_object(Invocation)
     plan = _plan(context, print_config is not None, **options)
@@ -117,8 +117,9 @@ def conform(context: click.Context, /, *, print_config: str | None, report: Path
         report.write_text(as_markdown(made), encoding="utf-8")
     invocation.emit(as_dict(made), lambda: as_table(made))
     if not invocation.json:
-        for title, verdict in SECTIONS.items():
-            for line in findings(made, verdict):
+        told = {title: findings(made, verdict) for title, verdict in SECTIONS.items()} | aside(made)
+        for title, lines in told.items():
+            for line in lines:
                 click.echo(f"{title.lower()}: {line}")
         click.echo(summary(made))
     if has_failed(made):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hoptrio.conform.case import Case
     from hoptrio.conform.settings import Settings
 
-__all__ = ["SECTIONS", "Report", "as_dict", "as_markdown", "as_table", "findings", "has_failed", "summary"]
+__all__ = ["SECTIONS", "Report", "as_dict", "as_markdown", "as_table", "aside", "findings", "has_failed", "summary"]
 
 _COLUMNS = tuple(Protocol)
 #: What is listed behind the table.
@@ -134,6 +134,14 @@ def findings(report: Report, verdict: Verdict) -> list[str]:
     return [f"{words}: {'; '.join(where)}" for words, where in told.items()]
 
 
+def aside(report: Report) -> dict[str, list[str]]:
+    """What was not tried, by why: a title and its lines."""
+    told = {"Not served": [f"{protocol}: {why}" for protocol, why in report.refused.items()]}
+    if report.left_out:
+        told["Left out, since they take longer"] = [", ".join(map(str, report.left_out))]
+    return {title: lines for title, lines in told.items() if lines}
+
+
 def as_markdown(report: Report) -> str:
     """The page."""
     settings = report.settings
@@ -151,10 +159,8 @@ def as_markdown(report: Report) -> str:
         lines.append(f"| {case.number} | {case.name} | {case.right} | {cells} |")
     for title, verdict in SECTIONS.items():
         lines += _section(title, findings(report, verdict))
-    lines += _section("Not served", [f"{protocol}: {why}" for protocol, why in report.refused.items()])
-    lines += _section(
-        "Left out, since they take longer", [", ".join(map(str, report.left_out))] * bool(report.left_out)
-    )
+    for title, told in aside(report).items():
+        lines += _section(title, told)
     lines += _section("Not to be seen from outside", [f"{each.number} {each.name}: {each.why}" for each in UNSEEN])
     return "\n".join(lines) + "\n"
 
