@@ -244,10 +244,13 @@ class Runner:
         if any(play.money is not None for play in plays):
             verdicts = [each.money.verdict for each in found.values() if each.money is not None]
             money = Verdict.NOT_REACHABLE if self._account is None else worst(verdicts)
+        seen = worst(finding.verdict for each in found.values() for finding in each.wire)
+        if money is not None and not any(play.checks for play in plays):
+            seen = money
         return Row(
             number=case.number,
             protocol=protocol.value,
-            verdict=worst(finding.verdict for each in found.values() for finding in each.wire),
+            verdict=seen,
             money=money,
             findings=tuple(_labelled(finding, labels, len(plays)) for finding, labels in told.items()),
         )
