@@ -44,6 +44,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One play as it went."""
 
     protocol: Protocol
+    #: What the channel of the model that was asked for speaks.
+    channel: Protocol
     settings: Settings
     wire: Wire
     #: What the provider was asked, by this play alone.
@@ -60,6 +62,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     #: The provider's steps, where no script can say them.
     exact: Callable[[], Steps] | None = None
     ask: Ask = Ask()
+    #: Asked as turns on one WebSocket instead, each on the model whose channel speaks this.
+    turns: tuple[Protocol, ...] = ()
     manner: Manner = Manner()
     checks: tuple[Check, ...]
     #: What must be true of the money; None: nothing is asked.

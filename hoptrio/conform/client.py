@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from hoptrio.conform.target import Target
 
-__all__ = ["Manner", "Unreachable", "call"]
+__all__ = ["Connection", "Manner", "Unreachable", "call", "connect"]
+
+
+Connection = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 class Unreachable(Exception):
@@ -57,28 +60,30 @@ async def call(
     `asked` and `over` wait until the provider was asked and is done with, for clients whose manners go by that. Raises
     Unreachable.
     """
-    stream = await _connect(target)
+    stream = await connect(target)
     try:
         return await _Answer(stream, manner, asked, over).watch(data, limit_s)
     finally:
         await trio.aclose_forcefully(stream)
 
 
-async def _connect(target: Target) -> trio.abc.Stream:
+async def connect(target: Target) -> Connection:
+    """A connection of its own, with TLS if it has to be. Raises Unreachable."""
     try:
         with trio.fail_after(CONNECT_S):
-            stream: trio.abc.Stream = await trio.open_tcp_stream(target.host, target.port)
-            if target.tls:
-                context = ssl.create_default_context()
-                stream = trio.SSLStream(stream, context, server_hostname=target.host, https_compatible=True)
-                await stream.do_handshake()
+            plain = await trio.open_tcp_stream(target.host, target.port)
+            if not target.tls:
+                return plain
+            context = ssl.create_default_context()
+            stream = trio.SSLStream(plain, context, server_hostname=target.host, https_compatible=True)
+            await stream.do_handshake()
+            return stream
     except trio.TooSlowError:
         raise Unreachable(f"no connection to {target.address} within {CONNECT_S:g} s") from None
     except trio.BrokenResourceError as error:
         raise Unreachable(f"no TLS with {target.address}: {error.__cause__ or 'it broke off'}") from None
     except OSError as error:
         raise Unreachable(f"no connection to {target.address}: {error.strerror or error}") from None
-    return stream
 
 
 class _Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from decimal import Decimal
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,10 @@ from hoptrio.conform.books import ACCOUNTS, Account, Books, judge, read_account
 from hoptrio.conform.case import Trial
 from hoptrio.conform.client import Unreachable, call
 from hoptrio.conform.request import lookup, request
+from hoptrio.conform.turns import NoTurns, turns
 from hoptrio.conform.upstream import TAG
 from hoptrio.conform.verdict import Finding, Verdict, departs, worst
-from hoptrio.conform.wire import Ending, Wire, as_json
+from hoptrio.conform.wire import Ending, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,10 +64,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """What became of one stream: on the wire, and in the books (None: nothing is asked, or nothing is told)."""
+    """What was found in one play: on the wire, and in the books."""
 
     wire: tuple[Finding, ...]
-    money: Finding | None
+    money: tuple[Finding, ...]
 
 
 class Runner:
@@ -86,28 +88,44 @@ class Runner:
 
     async def attempt(self, protocol: Protocol, play: Play) -> Trial:
         """One stream, and nothing concluded. Raises Unreachable."""
-        tag = TAG % next(self._numbers)
-        script = play.script if play.exact is None else self._upstream.play(tag, play.exact)
-        asked: list[Asked] = self._upstream.asked.setdefault(tag, [])
+        tag, script, asked = self._prepared(play)
 
         async def until_asked() -> None:
             while not asked:  # noqa: ASYNC110 - the gateway decides when
                 await trio.sleep(_LOOK_S)
 
-        async def until_over() -> None:
-            for each in asked:
-                await each.seen.over.wait()
-
         data = request(self._target, protocol, f"{tag}\nsim: {script}", play.ask)
-        limit_s = play.seconds + _GRACE_S
-        wire = await call(self._target, data, play.manner, limit_s=limit_s, asked=until_asked, over=until_over)
+        limit_s, over = play.seconds + _GRACE_S, partial(_over, asked)
+        wire = await call(self._target, data, play.manner, limit_s=limit_s, asked=until_asked, over=over)
         if wire.ending is Ending.LEFT:
             with trio.move_on_after(_ASKED_S):
                 await until_asked()
         with trio.move_on_after(play.seconds + _OVER_S if wire.ending is Ending.LEFT else _OVER_S):
-            await until_over()
+            await over()
         self._upstream.forget(tag)
-        return Trial(protocol=protocol, settings=self._settings, wire=wire, asked=tuple(asked))
+        channel = play.ask.channel or protocol
+        return Trial(protocol=protocol, channel=channel, settings=self._settings, wire=wire, asked=tuple(asked))
+
+    async def attempt_turns(self, protocol: Protocol, play: Play) -> list[Trial]:
+        """The turns of a play, one after the other on one connection. Raises NoTurns."""
+        made = [self._prepared(play) for _ in play.turns]
+        asks = [
+            (self._target.model_for(channel), f"{tag}\nsim: {script}")
+            for channel, (tag, script, _) in zip(play.turns, made, strict=True)
+        ]
+        wires = await turns(self._target, asks, limit_s=play.seconds + _GRACE_S)
+        for tag, _, _ in made:
+            self._upstream.forget(tag)
+        return [
+            Trial(protocol=protocol, channel=channel, settings=self._settings, wire=wire, asked=tuple(asked))
+            for channel, wire, (_, _, asked) in zip(play.turns, wires, made, strict=True)
+        ]
+
+    def _prepared(self, play: Play) -> tuple[str, str, list[Asked]]:
+        """A tag of its own, the script that goes with it, and what the provider will be asked by it."""
+        tag = TAG % next(self._numbers)
+        script = play.script if play.exact is None else self._upstream.play(tag, play.exact)
+        return tag, script, self._upstream.asked.setdefault(tag, [])
 
     async def run(self, cases: Iterable[Case], protocols: Sequence[Protocol], tell: Callable[[Row], None]) -> list[Row]:
         """Try `cases` in `protocols`, those that come last behind the others; each row is told as it is there."""
@@ -152,26 +170,31 @@ class Runner:
         add(self._row(case, protocol, {play.label: found[play.label] for play in plays}, plays))
 
     async def _judged(self, protocol: Protocol, play: Play) -> _Found:
-        if play.ask.channel is not None and not self._target.converts:
-            return _Found((Finding(Verdict.NOT_SERVED, "there is one model for all protocols"),), None)
+        if (play.ask.channel is not None or play.turns) and not self._target.converts:
+            return _Found((Finding(Verdict.NOT_SERVED, "there is one model for all protocols"),), ())
         try:
-            trial = await self.attempt(protocol, play)
+            trials = await (self.attempt_turns(protocol, play) if play.turns else self._one(protocol, play))
         except Unreachable as error:
-            return _Found((departs(str(error)),), None)
-        wire = trial.wire
-        if play.ask.channel is not None and not _converted(play.ask.channel, trial):
-            return _Found((Finding(Verdict.NOT_SERVED, "no conversion"),), None)
-        findings = tuple(found for check in play.checks if (found := check(trial)) is not None)
-        return _Found(findings, await self._money(play, trial, wire))
+            return _Found((departs(str(error)),), ())
+        except NoTurns:
+            return _Found((Finding(Verdict.NOT_SERVED, "no WebSocket mode"),), ())
+        if play.ask.channel is not None and not _converted(trials[0]):
+            return _Found((Finding(Verdict.NOT_SERVED, "no conversion"),), ())
+        wire = [found for trial in trials for check in play.checks if (found := check(trial)) is not None]
+        money = [found for trial in trials if (found := await self._money(play, trial)) is not None]
+        return _Found(tuple(dict.fromkeys(wire)), tuple(dict.fromkeys(money)))
 
-    async def _money(self, play: Play, trial: Trial, wire: Wire) -> Finding | None:
+    async def _one(self, protocol: Protocol, play: Play) -> list[Trial]:
+        return [await self.attempt(protocol, play)]
+
+    async def _money(self, play: Play, trial: Trial) -> Finding | None:
         """What is wrong with the record of a stream that the provider was asked for."""
         if self._account is None or not trial.asked:
             return None
-        if wire.request_id is None:
+        if trial.wire.request_id is None:
             self._unknown += 1
             return None
-        record = await self._record(wire.request_id)
+        record = await self._record(trial.wire.request_id)
         self._records.append(record)
         return None if play.money is None else judge(play.money, record)
 
@@ -238,11 +261,11 @@ class Runner:
     def _row(self, case: Case, protocol: Protocol, found: dict[str, _Found], plays: Sequence[Play]) -> Row:
         told: dict[Finding, list[str]] = defaultdict(list)
         for label, each in found.items():
-            for finding in (*each.wire, *([each.money] if each.money else ())):
+            for finding in (*each.wire, *each.money):
                 told[finding].append(label)
         money = None
         if any(play.money is not None for play in plays):
-            verdicts = [each.money.verdict for each in found.values() if each.money is not None]
+            verdicts = [finding.verdict for each in found.values() for finding in each.money]
             money = Verdict.NOT_REACHABLE if self._account is None else worst(verdicts)
         seen = worst(finding.verdict for each in found.values() for finding in each.wire)
         if money is not None and not any(play.checks for play in plays):
@@ -256,11 +279,16 @@ class Runner:
         )
 
 
-def _converted(channel: Protocol, trial: Trial) -> bool:
+def _converted(trial: Trial) -> bool:
     """Whether the provider was asked in its channel's protocol, or the gateway tried and failed."""
     if not trial.asked:
         return trial.wire.status not in (400, 404)
-    return trial.asked[-1].protocol is channel
+    return trial.asked[-1].protocol is trial.channel
+
+
+async def _over(asked: list[Asked]) -> None:
+    for each in asked:
+        await each.seen.over.wait()
 
 
 def _labelled(finding: Finding, labels: list[str], plays: int) -> Finding:

@@ -39,9 +39,10 @@ def trial(sample, *events, ending=Ending.CLEAN, status=200, ended_s=1.0, sent=No
         reading=read(pieces),
         interim=more.pop("interim", ()),
     )
+    channel = more.pop("channel", Protocol(sample.kind))
     theirs = more.pop("asked", None)
     theirs = (asked(*(sample.events if sent is None else sent), **more),) if theirs is None else theirs
-    return Trial(protocol=Protocol(sample.kind), settings=SETTINGS, wire=wire, asked=theirs)
+    return Trial(protocol=Protocol(sample.kind), channel=channel, settings=SETTINGS, wire=wire, asked=theirs)
 
 
 def verdict(found):
@@ -281,6 +282,11 @@ def test_case_61_usage_on_a_chunk_with_choices_is_seen():
     full = data({"choices": [{"index": 0, "delta": {}}], "usage": {"total_tokens": 1}})
     assert verdict(additions.usage_chunk_is_bare(trial(CHAT, full))) is Verdict.FAIL
     assert verdict(additions.usage_chunk_is_bare(trial(CHAT, *CHAT.terminal))) is Verdict.FAIL
+
+
+def test_case_74_a_turn_goes_to_the_model_that_it_names():
+    assert provider.asked_its_channel(trial(CHAT)) is None
+    assert verdict(provider.asked_its_channel(trial(RESPONSES, channel=Protocol.RESPONSES))) is Verdict.FAIL
 
 
 def test_case_20_a_second_request_is_a_fault():

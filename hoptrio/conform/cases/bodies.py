@@ -116,6 +116,21 @@ BODIES = (
         ),
     ),
     Case(
+        number=74,
+        name="turns that are settled as one",
+        fault="All turns on a WebSocket have one key and the first one's model.",
+        right="Each turn has its own model, its own answer and its own charge.",
+        protocols=(Protocol.RESPONSES,),
+        plays=always(
+            Play(
+                script=PLAIN,
+                turns=(Protocol.RESPONSES, Protocol.CHAT, Protocol.RESPONSES),
+                checks=(endings.complete, provider.asked_once, provider.asked_its_channel),
+                money=PAID,
+            )
+        ),
+    ),
+    Case(
         number=75,
         name="a response of somebody else",
         fault="An id of another account's response continues that account's conversation.",

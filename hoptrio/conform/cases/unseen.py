@@ -12,7 +12,6 @@ UNSEEN = (
     Unseen(62, "channels whose streams never report usage", "needs a channel that is probed"),
     Unseen(68, "overspending by a race", "needs an account with little money"),
     Unseen(71, "a crash that leaks a hold", "needs the process to be killed"),
-    Unseen(74, "one key for all turns of a WebSocket", "the WebSocket mode is not tried"),
     Unseen(98, "a shutdown that cuts streams", "needs the process to be stopped"),
     Unseen(100, "CPU of an event", "measured by the benchmark"),
 )

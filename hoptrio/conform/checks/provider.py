@@ -11,10 +11,25 @@ from hoptrio.conform.verdict import Finding, Verdict, departs, differs
 if TYPE_CHECKING:
     from hoptrio.conform.case import Trial
 
-__all__ = ["FANTASY", "asked_once", "drained", "drained_unread", "limit_lowered", "stranger_refused"]
+__all__ = [
+    "FANTASY",
+    "asked_its_channel",
+    "asked_once",
+    "drained",
+    "drained_unread",
+    "limit_lowered",
+    "stranger_refused",
+]
 
 #: An output limit beyond any model's.
 FANTASY = 10**9
+
+
+def asked_its_channel(trial: Trial) -> Finding | None:
+    """It was the model that was asked for."""
+    if trial.asked and trial.asked[-1].protocol is not trial.channel:
+        return departs("another model was asked than the client named")
+    return None
 
 
 def asked_once(trial: Trial) -> Finding | None:
