@@ -71,19 +71,25 @@ async def connect(target: Target) -> Connection:
     """A connection of its own, with TLS if it has to be. Raises Unreachable."""
     try:
         with trio.fail_after(CONNECT_S):
-            plain = await trio.open_tcp_stream(target.host, target.port)
-            if not target.tls:
-                return plain
-            context = ssl.create_default_context()
-            stream = trio.SSLStream(plain, context, server_hostname=target.host, https_compatible=True)
-            await stream.do_handshake()
-            return stream
+            stream = await trio.open_tcp_stream(target.host, target.port)
+            return await _secured(stream, target.host) if target.tls else stream
     except trio.TooSlowError:
         raise Unreachable(f"no connection to {target.address} within {CONNECT_S:g} s") from None
     except trio.BrokenResourceError as error:
         raise Unreachable(f"no TLS with {target.address}: {error.__cause__ or 'it broke off'}") from None
     except OSError as error:
         raise Unreachable(f"no connection to {target.address}: {error.strerror or error}") from None
+
+
+async def _secured(stream: trio.SocketStream, host: str) -> trio.SSLStream[trio.SocketStream]:
+    context = ssl.create_default_context()
+    secure = trio.SSLStream(stream, context, server_hostname=host, https_compatible=True)
+    try:
+        await secure.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(stream)
+        raise
+    return secure
 
 
 class _Answer:
