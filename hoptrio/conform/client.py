@@ -29,6 +29,10 @@ __all__ = ["Connection", "Manner", "Unreachable", "call", "connect"]
 Connection = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
+#: Above this a body is read in a thread, since the times of others are taken here meanwhile.
+_LARGE_BYTES = 1024 * 1024
+
+
 class Unreachable(Exception):
     """No connection to the gateway; the message says why."""
 
@@ -139,7 +143,9 @@ class _Answer:
             ending=ending,
             ended_s=self._now(),
             head_s=self._head_s,
-            reading=read(self._pieces),
+            reading=await trio.to_thread.run_sync(read, self._pieces)
+            if self._bytes > _LARGE_BYTES
+            else read(self._pieces),
         )
 
     async def _leave_once_asked(self) -> None:

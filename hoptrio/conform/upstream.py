@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import trio
+
 from hoptrio.protocols.events import Protocol
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.steps import Send
@@ -33,11 +35,12 @@ _TAG = re.compile(rb"conform-[0-9a-f]{8}")
 
 
 class Asked:
-    """One request of the gateway, and the body bytes that it was sent so far, a write each."""
+    """One request of the gateway, and the body bytes that it was sent so far, a write each, with the times of them."""
 
     def __init__(self, seen: Seen) -> None:
         self.seen = seen
         self.sent: list[bytes] = []
+        self.sent_s: list[float] = []
 
     @property
     def protocol(self) -> Protocol | None:
@@ -55,6 +58,7 @@ class Asked:
         for step in steps:
             if isinstance(step, Send):
                 self.sent.append(step.data)
+                self.sent_s.append(trio.current_time())
             yield step
 
 

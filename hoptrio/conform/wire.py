@@ -6,7 +6,6 @@ in the one cannot hide in the other, and counts what a popular parser would make
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from enum import StrEnum
 from itertools import accumulate
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "Event", "Reading", "Wire", "as_json", "read"]
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -92,13 +90,16 @@ def read(pieces: Sequence[tuple[float, bytes]]) -> Reading:
     events: list[Event] = []
     comments: list[bytes] = []
     fields: set[bytes] = set()
-    name, data, empty, at = b"", list[bytes](), 0, len(_BOM) if bom else 0
-    for end in _LINE_END.finditer(body, at):
-        line = body[at : end.start()]
-        at = end.end()
+    name, data, empty, at = b"", list[bytes](), 0, 0
+    for ended in body.removeprefix(_BOM).splitlines(keepends=True):
+        at += len(ended)
+        line = ended.rstrip(b"\r\n")
+        if line == ended:
+            break
         if not line:
             if data:
-                events.append(Event(name, b"\n".join(data), pieces[bisect_right(ends, end.start())][0]))
+                last = at - 1 + (len(_BOM) if bom else 0)
+                events.append(Event(name, b"\n".join(data), pieces[bisect_right(ends, last)][0]))
             elif b"id" in fields:
                 empty += 1
             name, data = b"", []
