@@ -116,6 +116,9 @@ class Runner:
         wires = await turns(self._target, asks, limit_s=play.seconds + _GRACE_S)
         for tag, _, _ in made:
             self._upstream.forget(tag)
+        if not any(asked for _, _, asked in made):
+            # It took the connection and no turn.
+            raise NoTurns
         return [
             Trial(protocol=protocol, channel=channel, settings=self._settings, wire=wire, asked=tuple(asked))
             for channel, wire, (_, _, asked) in zip(play.turns, wires, made, strict=True)

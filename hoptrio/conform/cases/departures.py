@@ -65,7 +65,7 @@ DEPARTURES = (
         fault="A client that leaves gets all of its money back, while the provider goes on and is paid.",
         right="The provider is read to its end, and what it reports is charged.",
         plays=always(
-            Play(script=f"{PLAIN} events=12 pace=100ms", manner=_LEAVES, checks=(provider.drained,), money=PAID)
+            Play(script=f"{PLAIN} events=12 pace=300ms", manner=_LEAVES, checks=(provider.drained,), money=PAID)
         ),
     ),
     Case(
@@ -83,9 +83,10 @@ DEPARTURES = (
         right="As at any other moment: the provider is read to its end.",
         plays=always(
             Play(
-                script=f"{PLAIN} head_delay=1.5s",
+                script=f"{PLAIN} head_delay=4s",
                 manner=Manner(leave_once_asked=True),
                 checks=(provider.drained,),
+                seconds=7.0,
             )
         ),
     ),
