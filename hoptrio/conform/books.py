@@ -21,6 +21,7 @@ __all__ = ["ACCOUNTS", "Account", "AccountCase", "Books", "judge", "read_account
 
 #: States of a request that is over.
 _OVER = ("captured", "released", "refused")
+_UNSEEN = Finding(Verdict.NOT_REACHABLE, "no stream has a record")
 _PRODUCED = ("partial", "estimated")
 
 
@@ -91,11 +92,15 @@ def _free(record: dict[str, Any]) -> Finding | None:
 
 
 def _recorded(books: Books) -> Finding | None:
+    if not books.records:
+        return _UNSEEN
     missing = sum(record is None for record in books.records)
     return departs(f"{missing} of {len(books.records)} streams have no record") if missing else None
 
 
 def _resolved(books: Books) -> Finding | None:
+    if not books.records:
+        return _UNSEEN
     states = [record.get("state") for record in books.records if record is not None]
     running = sum(state not in _OVER for state in states)
     if running:
@@ -108,6 +113,8 @@ def _never_negative(books: Books) -> Finding | None:
 
 
 def _adds_up(books: Books) -> Finding | None:
+    if not books.records:
+        return _UNSEEN
     charged = sum((Decimal(record.get("charge") or 0) for record in books.records if record is not None), Decimal(0))
     paid = books.before.balance - books.after.balance
     if paid == charged or (books.unknown and paid > charged):

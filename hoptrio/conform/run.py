@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from hoptrio.conform.books import ACCOUNTS, Account, Books, judge, read_account
-from hoptrio.conform.case import Trial
+from hoptrio.conform.case import Charge, Trial
 from hoptrio.conform.client import Unreachable, call
 from hoptrio.conform.request import lookup, request
 from hoptrio.conform.turns import NoTurns, turns
@@ -174,15 +174,15 @@ class Runner:
 
     async def _judged(self, protocol: Protocol, play: Play) -> _Found:
         if (play.ask.channel is not None or play.turns) and not self._target.converts:
-            return _Found((Finding(Verdict.NOT_SERVED, "there is one model for all protocols"),), ())
+            return _absent("there is one model for all protocols")
         try:
             trials = await (self.attempt_turns(protocol, play) if play.turns else self._one(protocol, play))
         except Unreachable as error:
             return _Found((departs(str(error)),), ())
         except NoTurns:
-            return _Found((Finding(Verdict.NOT_SERVED, "no WebSocket mode"),), ())
+            return _absent("no WebSocket mode")
         if play.ask.channel is not None and not _converted(trials[0]):
-            return _Found((Finding(Verdict.NOT_SERVED, "no conversion"),), ())
+            return _absent("no conversion")
         wire = [found for trial in trials for check in play.checks if (found := check(trial)) is not None]
         money = [found for trial in trials if (found := await self._money(play, trial)) is not None]
         return _Found(tuple(dict.fromkeys(wire)), tuple(dict.fromkeys(money)))
@@ -191,12 +191,16 @@ class Runner:
         return [await self.attempt(protocol, play)]
 
     async def _money(self, play: Play, trial: Trial) -> Finding | None:
-        """What is wrong with the record of a stream that the provider was asked for."""
-        if self._account is None or not trial.asked:
+        """What is wrong with the record of a stream, or why there is none to look at."""
+        if self._account is None:
             return None
+        if not trial.asked:
+            return (
+                Finding(Verdict.NOT_REACHABLE, "the provider was not asked") if isinstance(play.money, Charge) else None
+            )
         if trial.wire.request_id is None:
             self._unknown += 1
-            return None
+            return Finding(Verdict.NOT_REACHABLE, "the answer has no request id") if play.money is not None else None
         record = await self._record(trial.wire.request_id)
         self._records.append(record)
         return None if play.money is None else judge(play.money, record)
@@ -214,14 +218,14 @@ class Runner:
         return record
 
     async def _get(self, path: str) -> Any:
-        wire = await call(self._target, lookup(self._target, path), limit_s=_ASK_S)
+        try:
+            wire = await call(self._target, lookup(self._target, path), limit_s=_ASK_S)
+        except Unreachable:
+            return None
         return as_json(wire.body) if wire.status == 200 else None
 
     async def _look(self) -> Account | None:
-        try:
-            return read_account(await self._get("/v1/account"))
-        except Unreachable:
-            return None
+        return read_account(await self._get("/v1/account"))
 
     async def _watch_balance(self) -> None:
         while True:
@@ -264,7 +268,7 @@ class Runner:
     def _row(self, case: Case, protocol: Protocol, found: dict[str, _Found], plays: Sequence[Play]) -> Row:
         told: dict[Finding, list[str]] = defaultdict(list)
         for label, each in found.items():
-            for finding in (*each.wire, *each.money):
+            for finding in dict.fromkeys((*each.wire, *each.money)):
                 told[finding].append(label)
         money = None
         if any(play.money is not None for play in plays):
@@ -280,6 +284,12 @@ class Runner:
             money=money,
             findings=tuple(_labelled(finding, labels, len(plays)) for finding, labels in told.items()),
         )
+
+
+def _absent(why: str) -> _Found:
+    """The gateway does not offer what a play is about."""
+    finding = Finding(Verdict.NOT_SERVED, why)
+    return _Found((finding,), (finding,))
 
 
 def _converted(trial: Trial) -> bool:

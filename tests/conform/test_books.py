@@ -73,3 +73,9 @@ def found_in(these):
 )
 def test_the_account_shows_what_is_wrong_with_all_streams_together(these, numbers):
     assert found_in(these) == numbers
+
+
+def test_an_account_without_records_shows_nothing():
+    empty = books(records=(), unknown=3)
+    assert {case.number for case in ACCOUNTS if case.check(empty) is None} == {77}
+    assert {found.verdict for case in ACCOUNTS if (found := case.check(empty))} == {Verdict.NOT_REACHABLE}

@@ -63,6 +63,7 @@ async def test_a_gateway_that_ends_what_broke_fails_every_case_about_breaks():
     assert {number for number, where in failed.items() if where == everywhere} == {21, 25, 28, 34, 37, 38, 42}
     assert failed.keys() == {21, 22, 25, 27, 28, 32, 34, 37, 38, 40, 42, 47}
     assert failed[27] == failed[32] == {"chat"}
+    assert {row.money for row in report.rows if row.number != 77} == {None, Verdict.NOT_REACHABLE}
 
 
 async def test_a_key_that_is_refused_is_said_before_anything_is_tried(ours):

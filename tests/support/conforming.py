@@ -18,7 +18,7 @@ from hoptrio.conform.settings import Settings
 from hoptrio.conform.target import target_at
 from hoptrio.ledger.ledger import open_ledger
 from tests.support.deployment import Deployment, served
-from tests.support.provider import END, SSE_HEAD, chunk
+from tests.support.provider import END, SSE_HEAD, chunk, plain
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -76,7 +76,8 @@ def by_number(report: Report, verdict: str) -> set[int]:
 
 @asynccontextmanager
 async def swallowing() -> AsyncIterator[Place]:
-    """A gateway that ends every answer properly, whatever became of the provider: with a last chunk, and ``[DONE]``."""
+    """A gateway that ends every answer properly, whatever became of the provider: with a last chunk, and ``[DONE]``. It
+    shows an account, and no record of any stream."""
     port = free_port()
     async with trio.open_nursery() as nursery:
         (listener,) = await nursery.start(partial(trio.serve_tcp, partial(_swallow, port), 0, host="127.0.0.1"))
@@ -88,6 +89,9 @@ async def _swallow(port: int, client: trio.SocketStream) -> None:
     request = await client.receive_some()
     while b"\r\n\r\n" not in request or len(request) < _length(request):
         request += await client.receive_some()
+    if request.startswith(b"GET /v1/account "):
+        await client.send_all(b"".join(plain(200, b'{"balance":"10","held":"0"}')))
+        return
     async with await trio.open_tcp_stream("127.0.0.1", port) as provider:
         await provider.send_all(request)
         http = h11.Connection(h11.CLIENT)
