@@ -108,6 +108,7 @@ def test_case_05_a_stall_is_open_at_the_end_or_ended_in_time():
     assert endings.stalled(trial(CHAT, ending=Ending.TRUNCATED, ended_s=121)) is None
     assert verdict(endings.stalled(trial(CHAT, ending=Ending.OPEN, ended_s=160))) is Verdict.FAIL
     assert verdict(endings.stalled(trial(CHAT, ending=Ending.TRUNCATED, ended_s=10))) is Verdict.POLICY
+    assert verdict(endings.stalled(trial(CHAT, ending=Ending.CLEAN, ended_s=121))) is Verdict.FAIL
 
 
 @pytest.mark.parametrize(

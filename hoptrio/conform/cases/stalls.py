@@ -26,9 +26,7 @@ _EMPTY = {
 
 
 def _stalled(script: str, settings: Settings) -> Play:
-    return Play(
-        script=f"{PLAIN} {script}", checks=(endings.stalled, endings.broken), money=FREE, seconds=settings.stalled_s
-    )
+    return Play(script=f"{PLAIN} {script}", checks=(endings.stalled,), money=FREE, seconds=settings.stalled_s)
 
 
 def _silent(protocol: Protocol, settings: Settings) -> Play:
@@ -46,7 +44,7 @@ def _repeated(protocol: Protocol, settings: Settings) -> Play:
     noise = [step for _ in range(int(settings.stalled_s / _EVERY_S) + 4) for step in (_EVERY_S, quiet)]
     return Play(
         exact=exact([*begun, *noise]),
-        checks=(endings.stalled, endings.broken),
+        checks=(endings.stalled,),
         money=FREE,
         seconds=settings.stalled_s,
     )

@@ -92,13 +92,13 @@ def ended_within(seconds: float) -> Check:
 
 
 def stalled(trial: Trial) -> Finding | None:
-    """The stream was ended by its stall limit, and not long before it."""
+    """The stream was ended by its stall limit, not long before it, and visibly."""
     wire, settings = trial.wire, trial.settings
     if wire.ending is Ending.OPEN:
         return departs(f"the stream was still open after {wire.ended_s:.0f} s without progress")
     if wire.ended_s < settings.stall_s / 2:
         return differs(f"a silence of {wire.ended_s:.0f} s is taken for a stall")
-    return None
+    return broken(trial)
 
 
 def deadline_kept(trial: Trial) -> Finding | None:
