@@ -82,7 +82,10 @@ async def connect(target: Target) -> Connection:
     except trio.BrokenResourceError as error:
         raise Unreachable(f"no TLS with {target.address}: {error.__cause__ or 'it broke off'}") from None
     except OSError as error:
-        raise Unreachable(f"no connection to {target.address}: {error.strerror or error}") from None
+        # trio says that all addresses failed, and why behind it.
+        causes = error.__cause__.exceptions if isinstance(error.__cause__, BaseExceptionGroup) else (error,)
+        words = causes[0].strerror if isinstance(causes[0], OSError) else None
+        raise Unreachable(f"no connection to {target.address}: {words or error}") from None
 
 
 async def _secured(stream: trio.SocketStream, host: str) -> trio.SSLStream[trio.SocketStream]:
