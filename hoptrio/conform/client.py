@@ -6,8 +6,10 @@ there, and a connection that ends before has truncated it.
 
 from __future__ import annotations
 
+import os
 import ssl
 from contextlib import suppress
+from errno import errorcode
 from typing import TYPE_CHECKING
 
 import h11
@@ -84,7 +86,9 @@ async def connect(target: Target) -> Connection:
     except OSError as error:
         # trio says that all addresses failed, and why behind it.
         causes = error.__cause__.exceptions if isinstance(error.__cause__, BaseExceptionGroup) else (error,)
-        words = causes[0].strerror if isinstance(causes[0], OSError) else None
+        words = (
+            os.strerror(causes[0].errno) if isinstance(causes[0], OSError) and causes[0].errno in errorcode else None
+        )
         raise Unreachable(f"no connection to {target.address}: {words or error}") from None
 
 
