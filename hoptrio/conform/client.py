@@ -84,12 +84,15 @@ async def connect(target: Target) -> Connection:
     except trio.BrokenResourceError as error:
         raise Unreachable(f"no TLS with {target.address}: {error.__cause__ or 'it broke off'}") from None
     except OSError as error:
-        # trio says that all addresses failed, and why behind it.
-        causes = error.__cause__.exceptions if isinstance(error.__cause__, BaseExceptionGroup) else (error,)
-        words = (
-            os.strerror(causes[0].errno) if isinstance(causes[0], OSError) and causes[0].errno in errorcode else None
-        )
-        raise Unreachable(f"no connection to {target.address}: {words or error}") from None
+        raise Unreachable(f"no connection to {target.address}: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the system's words; trio says that all addresses failed, and why behind it."""
+    group = error.__cause__
+    first = group.exceptions[0] if isinstance(group, BaseExceptionGroup) else error
+    number = first.errno if isinstance(first, OSError) else None
+    return os.strerror(number) if number is not None and number in errorcode else str(error.strerror or error)
 
 
 async def _secured(stream: trio.SocketStream, host: str) -> trio.SSLStream[trio.SocketStream]:
