@@ -59,7 +59,8 @@ class _Root(Group):
         if lazy is None:
             return None
         invocation = ctx.ensure_object(Invocation)
-        if lazy.standalone and (invocation.json or invocation.config_path or invocation.control_url):
+        shared = (invocation.json, invocation.config_path, invocation.control_url, invocation.control_ca)
+        if lazy.standalone and any(shared):
             raise click.UsageError(f"{cmd_name} takes neither --config nor --json", ctx)
         found: click.Command = getattr(importlib.import_module(f"hoptrio.cli.{lazy.module}"), cmd_name)
         return found

@@ -59,6 +59,8 @@ class Invocation:
         self.config_path: Path | None = None
         #: The control plane that is asked instead of the database.
         self.control_url: str | None = None
+        #: The certificate authorities that vouch for it; None = the system's.
+        self.control_ca: Path | None = None
         self.json = False
         #: Called with a few words on each step of something long.
         self.advance: Callable[[str], None] = _ignore
@@ -76,6 +78,8 @@ class Invocation:
         """
         if self.control_url is not None:
             raise click.UsageError("this works on the config and the database of this machine: leave --control out")
+        if self.control_ca is not None:
+            raise click.UsageError("--control-ca is for --control https://...")
         if self._config is None:
             from hoptrio.config import load
 
@@ -111,10 +115,12 @@ class Invocation:
         else:
             from hoptrio.control.far import far
 
+            if self.control_ca is not None and not self.control_url.startswith("https:"):
+                raise click.UsageError("--control-ca is for --control https://...")
             token = os.environ.get(TOKEN_VARIABLE, "")
             if not token:
                 raise Failed(f"{TOKEN_VARIABLE} is not set: --control needs the token of the control plane in it")
-            async with far(self.control_url, token) as control:
+            async with far(self.control_url, token, ca_file=self.control_ca) as control:
                 yield control.call
 
     def ask(self, operation: Operation[Takes, Gives], asked: Takes) -> Gives:
@@ -201,8 +207,13 @@ def _remember_control(context: click.Context, parameter: click.Parameter, value:
     if value is None:
         return
     if not value.startswith(("http://", "https://")):
-        raise click.BadParameter(f"{value!r} is not http://HOST:PORT", context, parameter)
+        raise click.BadParameter(f"{value!r} is not http://HOST:PORT or https://HOST:PORT", context, parameter)
     context.ensure_object(Invocation).control_url = value
+
+
+def _remember_control_ca(context: click.Context, _: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        context.ensure_object(Invocation).control_ca = value
 
 
 def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -211,7 +222,8 @@ def _remember_json(context: click.Context, _: click.Parameter, value: bool) -> N
 
 
 def shared_options() -> list[click.Option]:
-    """``--config``, ``--control`` and ``--json``: on every level alike, they land in the `Invocation`."""
+    """``--config``, ``--control``, ``--control-ca`` and ``--json``: on every level alike, they land in the
+    `Invocation`."""
     return [
         click.Option(
             ["--config"],
@@ -226,6 +238,14 @@ def shared_options() -> list[click.Option]:
             expose_value=False,
             callback=_remember_control,
             help=f"Ask this control plane, with the token in {TOKEN_VARIABLE}, and not the database.",
+        ),
+        click.Option(
+            ["--control-ca"],
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            expose_value=False,
+            callback=_remember_control_ca,
+            help="The certificate authorities of a control plane on https (default: the system's).",
         ),
         click.Option(
             ["--json"], is_flag=True, expose_value=False, callback=_remember_json, help="Output for programs."

@@ -90,10 +90,9 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     control = listen(*config.control.listen) if config.control.token else []
     shared = SharedBoard.create(board_path(invocation.path))
     figures = FiguresBoard.shared(_figures_slots(settings.workers))
-    tls = bool(config.server.tls_certificate)
     listening = Listening(
-        tuple(url_of(each.getsockname(), tls=tls) for each in sockets),
-        tuple(url_of(each.getsockname(), tls=False) for each in control),
+        tuple(url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets),
+        tuple(url_of(each.getsockname(), tls=bool(config.control.tls_certificate)) for each in control),
     )
     return Supervisor(
         [*_program(), "worker", "--config", str(invocation.path)],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import ssl
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from hoptrio.admission.catalogue import Catalogue, Channel, Model
+from hoptrio.config.certificate import BadPair, load_pair
 from hoptrio.config.channels import check_channel, make_channel
 from hoptrio.config.contracts import read_contracts
 from hoptrio.config.locate import locate
@@ -128,7 +130,9 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
     models = _tables(ModelTable, raw, "models", report, source)
     channels = _tables(ChannelTable, raw, "channels", report, source)
 
-    _check_server(server, contracts, ledger, report, source)
+    _check_server(server, contracts, ledger, report)
+    _check_tls("server", server, report, source)
+    _check_tls("control", control, report, source)
     _check_journal(ledger, report, source)
     _check_spool(server, report, source)
     _check_control(server, control, "control" in raw, report)
@@ -140,8 +144,8 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
     if report.errors:
         raise ConfigError(report.errors)
     return Config(
-        server=server.model_copy(update=_resolved(server, source)),
-        control=control,
+        server=server.model_copy(update=_resolved(server, source, "tls_certificate", "tls_key", "spool_dir")),
+        control=control.model_copy(update=_resolved(control, source, "tls_certificate", "tls_key")),
         ledger=ledger.model_copy(
             update={"url": _absolute(ledger.url, source), "journal": str(_journal(ledger, source) or "")}
         ),
@@ -219,18 +223,30 @@ def _meant(name: str, known: Any) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _check_server(
-    server: Server, contracts: Mapping[str, Contract], ledger: LedgerSettings, report: Report, source: Source
-) -> None:
+def _check_server(server: Server, contracts: Mapping[str, Contract], ledger: LedgerSettings, report: Report) -> None:
     if server.contract not in contracts:
         report.error(("server", "contract"), f"there is no contract {server.contract!r}")
-    for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
-        if getattr(server, name) and not getattr(server, other):
-            report.error(("server", other), f"is missing: {name} is of no use without it")
-        if getattr(server, name) and not (source.directory / getattr(server, name)).is_file():
-            report.error(("server", name), f"there is no file {getattr(server, name)}")
     if server.workers > 1 and ledger.url.startswith("sqlite:"):
         report.warn(("server", "workers"), "more than one worker on SQLite share one writer; use PostgreSQL under load")
+
+
+def _check_tls(section: str, table: Server | Control, report: Report, source: Source) -> None:
+    """Both files or none, and a pair that a listener can show: a reload with a broken one must change nothing."""
+    wrong = False
+    for name, other in (("tls_certificate", "tls_key"), ("tls_key", "tls_certificate")):
+        if getattr(table, name) and not getattr(table, other):
+            report.error((section, other), f"is missing: {name} is of no use without it")
+            wrong = True
+        if getattr(table, name) and not (source.directory / getattr(table, name)).is_file():
+            report.error((section, name), f"there is no file {getattr(table, name)}")
+            wrong = True
+    if wrong or not table.tls_certificate:
+        return
+    try:
+        paths = [str(source.directory / path) for path in (table.tls_certificate, table.tls_key)]
+        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), *paths)
+    except BadPair as error:
+        report.error((section, error.key), error.reason)
 
 
 def _check_journal(ledger: LedgerSettings, report: Report, source: Source) -> None:
@@ -277,9 +293,9 @@ def _warn_unserved(models: Mapping[str, ModelTable], channels: Mapping[str, Chan
         report.warn(("models", name), "no channel serves this model")
 
 
-def _resolved(server: Server, source: Source) -> dict[str, str]:
-    paths = {"tls_certificate": server.tls_certificate, "tls_key": server.tls_key, "spool_dir": server.spool_dir}
-    return {name: str(source.directory / path) for name, path in paths.items() if path}
+def _resolved(table: Server | Control, source: Source, *names: str) -> dict[str, str]:
+    """The paths under these keys, those that are set, as absolute ones."""
+    return {name: str(source.directory / path) for name in names if (path := getattr(table, name))}
 
 
 def _absolute(url: str, source: Source) -> str:

@@ -241,6 +241,8 @@ class Control(Table):
     """``[control]``: the control plane. Without a token it is not served."""
 
     listen: ListenText = Listen("127.0.0.1", 8081)
+    tls_certificate: str = ""
+    tls_key: str = ""
     token: Secret = Field(default="", repr=False)
     #: Where browsers reach the data plane, if that is not where it listens (a proxy in front, say): for the playground.
     gateway_url: Annotated[str, AfterValidator(_gateway_url)] = ""

@@ -1,6 +1,9 @@
 """Security headers on every answer: no script but our own files, no frame, no guessed types, no referrer for others.
 
 A page that must reach another origin (the playground calls the data plane) sets a policy of its own: `policy`.
+
+There is no Strict-Transport-Security, with TLS either: it would hold for every port of the host (RFC 6797 8.3), and
+keep browsers from a data plane that speaks plain HTTP, as behind a proxy, for as long as it lasts.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class Login:
         if request.state.session is not None:
             self._access.close_session(request.state.session)
         answer = RedirectResponse("/login", status_code=303)
-        answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        secure = request.url.scheme == "https"
+        answer.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict", secure=secure)
         return answer
 
 

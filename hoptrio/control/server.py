@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
@@ -25,7 +25,8 @@ from hypercorn.utils import wrap_app
 from hoptrio import limits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import ssl
+    from collections.abc import Callable, Sequence
 
     from hypercorn.typing import AppWrapper
     from starlette.types import ASGIApp
@@ -43,14 +44,20 @@ def give_up_silent_clients(listening: socket.socket) -> None:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, stall_ms)
 
 
-async def serve_control(app: ASGIApp, sockets: Sequence[socket.socket], stop: trio.Event) -> None:
-    """Serve on `sockets`, which listen already and stay open, until `stop`, and a while for answers to be taken. Never
-    raises for a failure of its own."""
+async def serve_control(
+    app: ASGIApp,
+    sockets: Sequence[socket.socket],
+    stop: trio.Event,
+    *,
+    tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+) -> None:
+    """Serve on `sockets`, which listen already and stay open, until `stop`, and a while for answers to be taken. `tls`
+    has the context of the next connection, None = it is plain. Never raises for a failure of its own."""
     for each in sockets:
         give_up_silent_clients(each)
     while not stop.is_set():
         try:
-            await _Connections(app).serve(sockets, stop)
+            await _Connections(app, tls).serve(sockets, stop)
         except Exception as error:
             log.error("control plane failed; it starts again", error=type(error).__name__, exc_info=error)
             with trio.move_on_after(limits.CONTROL_RESTART_S):
@@ -60,8 +67,9 @@ async def serve_control(app: ASGIApp, sockets: Sequence[socket.socket], stop: tr
 class _Connections:
     """Those that are open; all of them end with `serve`."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, tls: Callable[[], ssl.SSLContext | None]) -> None:
         self._app: AppWrapper = wrap_app(app, 0, "asgi")  # type: ignore[arg-type]
+        self._tls = tls
         self._config = _config()
         self._context = WorkerContext(None)
         self._open: set[trio.SocketStream] = set()
@@ -93,11 +101,17 @@ class _Connections:
             return
         self._open.add(stream)
         try:
-            await TCPServer(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
+            # Typed as if there were TLS only; without it hypercorn finds out by itself.
+            secured: Any = self._secured(stream)
+            await TCPServer(self._app, self._config, self._context, ConnectionState({}), secured)
         finally:
             self._open.discard(stream)
             if not self._open:
                 self._left.set()
+
+    def _secured(self, stream: trio.SocketStream) -> trio.abc.Stream:
+        context = self._tls()
+        return stream if context is None else trio.SSLStream(stream, context, server_side=True, https_compatible=True)
 
     async def _leave(self) -> None:
         """Idle connections close; the others have a while for their answers to be taken."""
@@ -115,7 +129,7 @@ class _Connections:
 
 def _config() -> HypercornConfig:
     config = HypercornConfig()
-    config.keep_alive_timeout = limits.CONTROL_IDLE_S
+    config.keep_alive_timeout = config.ssl_handshake_timeout = limits.CONTROL_IDLE_S
     config.include_server_header = False
     # What fails is logged by the app; what hypercorn says quotes requests.
     config.accesslog = config.errorlog = None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from hoptrio.service.sockets import listen, url_of
+from hoptrio.service.sockets import listen
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Sequence
 
     from hoptrio.control.office import Office
+    from hoptrio.service.tls import Identity
     from hoptrio.telemetry.board import FiguresBoard
 
 __all__ = ["control_plane"]
@@ -21,10 +23,10 @@ __all__ = ["control_plane"]
 
 @asynccontextmanager
 async def control_plane(
-    office: Office, board: FiguresBoard, sockets: Sequence[socket.socket] = ()
+    office: Office, board: FiguresBoard, identity: Identity, sockets: Sequence[socket.socket] = ()
 ) -> AsyncIterator[tuple[str, ...]]:
     """Serve while the block runs, on `sockets` or on the config's address; yields the URLs, none without a token. What
-    all workers must know of a person's session is in the memory of `board`.
+    all workers must know of a person's session is in the memory of `board`; connections are shown `identity`.
 
     Raises OSError if it cannot listen. Whatever else goes wrong with it stays in it.
     """
@@ -44,8 +46,8 @@ async def control_plane(
     try:
         async with trio.open_nursery() as nursery:
             app = make_app(office, Access(lambda: office.config.control.token, Sessions(board.aside)))
-            nursery.start_soon(serve_control, app, listening, stop)
-            yield tuple(url_of(each.getsockname(), tls=False) for each in listening)
+            nursery.start_soon(partial(serve_control, app, listening, stop, tls=lambda: identity.context))
+            yield identity.urls([each.getsockname() for each in listening])
             stop.set()
     finally:
         for each in opened:

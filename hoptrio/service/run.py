@@ -26,6 +26,7 @@ from hoptrio import limits
 from hoptrio.certification.certifier import Certifier
 from hoptrio.certification.prober import Prober
 from hoptrio.config import ConfigError
+from hoptrio.config.certificate import BadPair
 from hoptrio.contract import PRESETS, Reason
 from hoptrio.control.figures import Figures
 from hoptrio.control.office import Office
@@ -45,8 +46,8 @@ from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
-from hoptrio.service.sockets import Listening, url_of
-from hoptrio.service.tls import server_context
+from hoptrio.service.sockets import Listening
+from hoptrio.service.tls import Identities, TlsListener
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
 from hoptrio.telemetry.board import FiguresBoard
@@ -54,12 +55,12 @@ from hoptrio.upstream.client import Upstream
 
 if TYPE_CHECKING:
     import socket
-    import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
     from hoptrio.ledger.ledger import Ledger
+    from hoptrio.service.tls import Identity
     from hoptrio.spool.spools import Spools
 
 __all__ = ["serve"]
@@ -90,6 +91,7 @@ async def serve(
     """
     steady_heap()
     _load_tokenizer(config)
+    identities = Identities(config)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
         orders = _Orders(signals, worker=bool(sockets))
         async with (
@@ -121,18 +123,19 @@ async def serve(
             services.start_soon(prober.run)
             office = _office(config, gateway, board, certifier)
             async with (
-                control_plane(office, board, control_sockets) as control_urls,
+                control_plane(office, board, identities.control, control_sockets) as control_urls,
                 trio.open_nursery() as connections,
             ):
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)
                 drained = trio.Event()
-                tls = server_context(config.server.tls_certificate, config.server.tls_key)
-                connections.start_soon(_serve_data, listener, listeners, tls, drained)
-                urls = tuple(url_of(each.socket.getsockname(), tls=tls is not None) for each in listeners)
+                addresses = [each.socket.getsockname() for each in listeners]
+                connections.start_soon(_serve_data, listener, listeners, identities.server, drained)
+                urls = identities.server.urls(addresses)
                 services.start_soon(_announce, prober, office, task_status, Listening(urls, control_urls))
-                listening.start_soon(orders.run, _Reload(gateway, office, prober, services, reload).start)
+                reloading = _Reload(gateway, office, prober, services, reload, identities, addresses)
+                listening.start_soon(orders.run, reloading.start)
                 await orders.stop()
                 prober.stop()
                 await _drain(gateway, listener, drained, orders, config.server.shutdown_grace_seconds)
@@ -238,12 +241,9 @@ class _Orders:
 
 
 async def _serve_data(
-    listener: Listener, sockets: list[trio.SocketListener], tls: ssl.SSLContext | None, drained: trio.Event
+    listener: Listener, sockets: list[trio.SocketListener], identity: Identity, drained: trio.Event
 ) -> None:
-    # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
-    await listener.serve(
-        sockets if tls is None else [trio.SSLListener(each, tls, https_compatible=True) for each in sockets]
-    )
+    await listener.serve([TlsListener(each, identity) for each in sockets])
     drained.set()
 
 
@@ -273,21 +273,28 @@ class _Reload:
         prober: Prober,
         nursery: trio.Nursery,
         read: Callable[[], Config] | None,
+        identities: Identities,
+        addresses: Sequence[tuple[str, int]],
     ) -> None:
         self._gateway = gateway
         self._office = office
         self._prober = prober
         self._nursery = nursery
         self._read = read
+        self._identities = identities
+        #: Where the data plane listens.
+        self._addresses = addresses
         self._latest = trio.CancelScope()
 
     def start(self) -> None:
-        """Read the config now; it is in force once its new channels have been probed, or a later one is."""
+        """Read the config now; it is in force once its new channels have been probed, or a later one is. Certificates
+        are in force at once: those that run out must not wait for a provider."""
         if self._read is None:
             return
         try:
             config = self._read()
-        except ConfigError as error:
+            self._identities.take(config)
+        except (ConfigError, BadPair) as error:
             log.error("reload refused", error=str(error))
             return
         self._latest.cancel()
@@ -299,6 +306,7 @@ class _Reload:
             await self._prober.prepare(config.catalogue)
             gateway = self._gateway
             self._office.config = config
+            self._office.data_urls = self._identities.server.urls(self._addresses)
             gateway.catalogue = config.catalogue
             gateway.contracts = config.contracts
             gateway.default_contract = config.server.contract

@@ -1,21 +1,79 @@
-"""TLS on our listeners: 1.2 and newer, Python's own choice of ciphers."""
+"""TLS on our listeners: 1.2 and newer, Python's own choice of ciphers, and identities that a reload changes.
+
+A new certificate is loaded into a context of its own, which takes the old one's place as a whole: a pair of files that
+do not fit, read in the middle of a renewal, leaves the old one in force. Connections that are open keep what they have.
+"""
 
 from __future__ import annotations
 
 import ssl
+from typing import TYPE_CHECKING
 
-__all__ = ["server_context"]
+import trio
+
+from hoptrio.config.certificate import load_pair
+from hoptrio.service.sockets import url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hoptrio.config import Config, Control, Server
+
+__all__ = ["Identities", "Identity", "TlsListener"]
 
 
-def server_context(certificate: str, key: str) -> ssl.SSLContext | None:
-    """A context for a certificate chain and key in PEM files; None where none is configured.
+class Identity:
+    """What the next connections of one listener are shown."""
 
-    Raises OSError (ssl.SSLError is one) for files that do not fit.
-    """
-    if not certificate:
+    def __init__(self) -> None:
+        #: None = the listener speaks without TLS.
+        self.context: ssl.SSLContext | None = None
+
+    def urls(self, addresses: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+        """Of a listener at these socket addresses."""
+        return tuple(url_of(each, tls=self.context is not None) for each in addresses)
+
+
+class Identities:
+    """Those of both listeners."""
+
+    def __init__(self, config: Config) -> None:
+        """Raises BadPair."""
+        self.server = Identity()
+        self.control = Identity()
+        self.take(config)
+
+    def take(self, config: Config) -> None:
+        """Show what this config names from now on, read anew. Raises BadPair, and goes on as before then."""
+        server, control = _context(config.server), _context(config.control)
+        self.server.context, self.control.context = server, control
+
+
+class TlsListener(trio.abc.Listener[trio.abc.Stream]):
+    """Accepts connections below and wraps them as the identity says at that moment."""
+
+    def __init__(self, below: trio.SocketListener, identity: Identity) -> None:
+        self._below = below
+        self._identity = identity
+
+    async def accept(self) -> trio.abc.Stream:
+        """The handshake has not been made yet."""
+        stream = await self._below.accept()
+        context = self._identity.context
+        # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
+        return stream if context is None else trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+
+    async def aclose(self) -> None:
+        """Close the listening socket."""
+        await self._below.aclose()
+
+
+def _context(table: Server | Control) -> ssl.SSLContext | None:
+    """None where the table names no certificate. Raises BadPair."""
+    if not table.tls_certificate:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(certificate, key)
+    load_pair(context, table.tls_certificate, table.tls_key)
     return context

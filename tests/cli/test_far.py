@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hoptrio.cli.main import run
+from tests.support.certificates import Certificates
 from tests.support.deployment import Deployment, config_for, served
 
 TOKEN = "a-control-token"
@@ -165,3 +166,60 @@ def test_a_list_that_is_longer_than_a_page_is_asked_page_by_page(server, ask, mo
     _, some = ask("account", "show", "acme", "--entries", "--limit", "3")
     assert some["entries"] == whole["entries"][:3]
     assert len(whole["entries"]) >= 6
+
+
+# -- https -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """A server whose control plane speaks HTTPS: (its URL, the folder with its authority)."""
+    folder = tmp_path_factory.mktemp("https")
+    deployment = Deployment(folder, config_for("http://127.0.0.1:9"))
+    deployment.config["control"] = {"listen": "127.0.0.1:0", "token": TOKEN} | Certificates(folder).table
+    deployment.config["certification"] = {"probe_at_start": False}
+    deployment.write_config()
+    with served(deployment) as running:
+        assert running.control.startswith("https://")
+        yield running.control, folder
+
+
+def test_the_authority_of_a_control_plane_on_https_is_named(secured, ask):
+    url, folder = secured
+    assert ask("--control-ca", str(folder / "ca.pem"), "account", "list", url=url) == (0, [])
+
+
+def test_a_certificate_of_an_authority_that_is_not_known_is_refused(secured, ask):
+    status, told = ask("account", "list", url=secured[0])
+    assert (status, told["error"]["code"]) == (1, "control_plane")
+    assert "is not accepted: " in told["error"]["message"]
+    assert "--control-ca names the authority" in told["error"]["message"]
+
+
+def test_without_a_file_the_systems_authorities_are_asked(secured, ask, monkeypatch):
+    """OpenSSL's own variable stands for what a system has."""
+    url, folder = secured
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
+    assert ask("account", "list", url=url) == (0, [])
+
+
+def test_another_authority_does_not_vouch_for_it(secured, ask, tmp_path):
+    Certificates(tmp_path)
+    status, told = ask("--control-ca", str(tmp_path / "ca.pem"), "account", "list", url=secured[0])
+    assert (status, "is not accepted: " in told["error"]["message"]) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"), [("none.pem", "does not exist"), ("empty.pem", "holds no certificate in PEM")]
+)
+def test_a_file_without_authorities_is_wrong_usage(secured, ask, tmp_path, file, message):
+    (tmp_path / "empty.pem").write_text("")
+    status, told = ask("--control-ca", str(tmp_path / file), "account", "list", url=secured[0])
+    assert (status, message in told["error"]["message"]) == (2, True)
+
+
+def test_an_authority_is_for_https_alone(server, ask, secured, capsys):
+    file = str(secured[1] / "ca.pem")
+    assert ask("--control-ca", file, "account", "list")[0] == 2
+    assert run(["--config", str(server[0].path), "--control-ca", file, "account", "list"]) == 2
+    assert "--control-ca is for --control https://" in capsys.readouterr().err

@@ -34,7 +34,8 @@ def test_every_key_of_the_file_is_in_the_example() -> None:
 def test_every_commented_key_shows_its_default() -> None:
     plain, full = (tomllib.loads(text) for text in (example(), uncommented()))
     # Files that do not exist are no defaults, and nothing here is probed or served.
-    del full["server"]["tls_certificate"], full["server"]["tls_key"]
+    for name in ("server", "control"):
+        del full[name]["tls_certificate"], full[name]["tls_key"]
     environ = {"HOPTRIO_CONTROL_TOKEN": "t", "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "GEMINI_API_KEY": "k"}
     full["channels"].pop("gemini")
     made, given = build(full, environ=environ), build(plain, environ=environ)

@@ -4,11 +4,13 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from hoptrio.config import Config, ConfigError, Listen, build, load
 from hoptrio.contract import PRESETS
 from hoptrio.metering.price import Prices
 from hoptrio.protocols.events import Protocol
+from tests.support.certificates import Certificates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -286,6 +288,56 @@ def test_a_wrong_value_is_told(path: tuple[str, ...], value: Any, message: str) 
     found = mistakes(changed(*path, to=value))
     assert len(found) == 1 or path[-1] == "tls_key"
     assert any(message in each for each in found.values())
+
+
+@pytest.mark.parametrize("section", ["server", "control"])
+@pytest.mark.parametrize(
+    ("spoilt", "key", "message"),
+    [
+        ({"chain.pem": ""}, "tls_certificate", "holds no certificate in PEM"),
+        ({"chain.pem": "no certificate"}, "tls_certificate", "holds no certificate in PEM"),
+        ({"key.pem": ""}, "tls_key", "holds no private key in PEM"),
+        ({"key.pem": None}, "tls_key", "there is no file key.pem"),
+        ({"key.pem": "other"}, "tls_key", "this is not the key of tls_certificate"),
+        ({"key.pem": "encrypted"}, "tls_key", "the key is encrypted"),
+    ],
+)
+def test_files_that_cannot_serve_tls_are_told_with_the_line_of_their_key(
+    tmp_path: Path, section: str, spoilt: dict[str, str | None], key: str, message: str
+) -> None:
+    certificates = Certificates(tmp_path)
+    [(name, content)] = spoilt.items()
+    if content is None:
+        (tmp_path / name).unlink()
+    elif content == "other":
+        kept = (tmp_path / "chain.pem").read_bytes()
+        certificates.renew()
+        (tmp_path / "chain.pem").write_bytes(kept)
+    elif content == "encrypted":
+        pem = (tmp_path / name).read_bytes()
+        cipher = serialization.BestAvailableEncryption(b"a password")
+        private = serialization.load_pem_private_key(pem, None)
+        encrypted = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, cipher)
+        (tmp_path / name).write_bytes(encrypted)
+    else:
+        (tmp_path / name).write_text(content)
+    path = tmp_path / "hoptrio.toml"
+    path.write_text(f'[{section}]\ntls_certificate = "chain.pem"\ntls_key = "key.pem"\n')
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    [problem] = caught.value.problems
+    assert (problem.key, problem.line) == (f"{section}.{key}", 2 if key == "tls_certificate" else 3)
+    assert problem.message.startswith(message)
+
+
+@pytest.mark.parametrize("section", ["server", "control"])
+@pytest.mark.parametrize("given", ["tls_certificate", "tls_key"])
+def test_a_certificate_has_a_key_and_a_key_a_certificate(tmp_path: Path, section: str, given: str) -> None:
+    table = Certificates(tmp_path).table
+    [other] = table.keys() - {given}
+    assert mistakes({section: {given: table[given]}}) == {
+        f"{section}.{other}": f"is missing: {given} is of no use without it"
+    }
 
 
 @pytest.mark.parametrize("field", ["input", "output", "max_input_tokens", "max_output_tokens"])

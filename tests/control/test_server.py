@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from contextlib import suppress
 
 import httpx
@@ -13,6 +14,7 @@ from hoptrio import limits
 from hoptrio.control import server
 from hoptrio.control.server import serve_control
 from hoptrio.service.sockets import listen
+from tests.support.certificates import Certificates
 from tests.support.controlling import TOKEN
 
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
@@ -218,3 +220,72 @@ async def test_an_answer_that_never_comes_cannot_hold_up_the_end_nor_the_others(
             stop.set()
             await stopped.wait()
     opened.close()
+
+
+# -- under TLS -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def secured(control, nursery, tmp_path):
+    """(address, the event that stops it, the one that it has stopped, a client's context)."""
+    certificates = Certificates(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificates.table.values())
+    [opened] = listen("127.0.0.1", 0)
+    stop, stopped = trio.Event(), trio.Event()
+
+    async def run():
+        await serve_control(control.app, [opened], stop, tls=lambda: context)
+        stopped.set()
+
+    nursery.start_soon(run)
+    yield opened.getsockname(), stop, stopped, certificates.trusting()
+    stop.set()
+    opened.close()
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """One that waits for nobody."""
+    monkeypatch.setattr(limits, "CONTROL_IDLE_S", 0.05)
+
+
+async def test_a_handshake_that_never_ends_is_given_up(hasty, secured):
+    address, *_ = secured
+    async with await trio.open_tcp_stream(*address) as stream:
+        await stream.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        with trio.fail_after(10):
+            assert await stream.receive_some() == b""
+
+
+@pytest.mark.parametrize("said", [b"GET /login HTTP/1.1\r\nhost: x\r\n\r\n", b"\x16\x03\x01", b""])
+async def test_who_speaks_no_tls_is_no_ones_trouble(secured, said):
+    address, stop, stopped, trusting = secured
+    async with await trio.open_tcp_stream(*address) as stream:
+        if said:
+            await stream.send_all(said)
+        async with httpx.AsyncClient(headers=AUTHORIZED, verify=trusting) as client:
+            answer = await client.get(f"https://{address[0]}:{address[1]}/api/contracts")
+        assert answer.status_code == 200
+        stop.set()
+        with trio.fail_after(10):
+            await stopped.wait()
+
+
+async def test_a_client_that_never_reads_cannot_hold_up_the_end_under_tls(patient, secured):
+    address, stop, stopped, trusting = secured
+    request = f"GET /api/openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    plain = trio.socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await plain.connect(address)
+    silent = trio.SSLStream(trio.SocketStream(plain), trusting, server_hostname="127.0.0.1")
+    await silent.send_all(request * 400)
+    async with httpx.AsyncClient(headers=AUTHORIZED, verify=trusting) as client:
+        for _ in range(20):
+            assert (await client.get(f"https://{address[0]}:{address[1]}/api/contracts")).status_code == 200
+    began_at = trio.current_time()
+    stop.set()
+    with trio.fail_after(10):
+        await stopped.wait()
+    assert trio.current_time() - began_at < 3
+    await trio.aclose_forcefully(silent)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sqlite3
-import ssl
 import subprocess
 import sys
 import threading
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 import pytest
 import trio
-import trustme
 
 from hoptrio.ledger.ledger import open_ledger
+from tests.support.certificates import Certificates
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
@@ -83,7 +82,10 @@ class Service:
             self.process.stdout.close()
             self.process.wait()
             pytest.fail(self.log.read_text())
-        [self.url] = json.loads(line)["listen"]
+        told = json.loads(line)
+        [self.url] = told["listen"]
+        #: Of the control plane, "" if it is not served.
+        self.control = next(iter(told["control"]), "")
 
     def write_config(self, workers: int, grace: float, more: str = "") -> None:
         text = CONFIG.format(provider=self.provider, workers=workers, grace=grace, more=more)
@@ -273,19 +275,46 @@ def test_a_broken_config_changes_nothing(serving):
         assert service.stop() == 0
 
 
-def test_workers_speak_https(serving, tmp_path):
-    authority = trustme.CA()
-    issued = authority.issue_cert("127.0.0.1")
-    issued.cert_chain_pems[0].write_to_path(tmp_path / "chain.pem")
-    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
-    with serving(2, more='tls_certificate = "chain.pem"\ntls_key = "key.pem"') as service:
-        place = service.url.removeprefix("https://")
+TLS = """
+tls_certificate = "chain.pem"
+tls_key = "key.pem"
+[control]
+listen = "127.0.0.1:0"
+token = "t"
+tls_certificate = "chain.pem"
+tls_key = "key.pem"
+"""
+
+
+def test_workers_speak_https_and_those_that_replace_them_show_the_new_certificate(serving, tmp_path):
+    certificates = Certificates(tmp_path)
+    trusting = certificates.trusting()
+
+    def shown(url, path):
+        """The certificate of a new connection, and how a request on it is answered."""
+        place = url.removeprefix("https://")
         with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
-            connection.request("GET", "/readyz")
+            connection.request("GET", path)
             with connection.getresponse() as response:
-                assert json.load(response)["ready"] is True
+                return connection.sock.getpeercert(binary_form=True), response.status
+
+    def both(service):
+        return {shown(service.url, "/readyz"), shown(service.control, "/login")}
+
+    with serving(2, more=TLS) as service:
+        assert service.url.startswith("https://")
+        assert service.control.startswith("https://")
+        old, before = certificates.der, service.workers()
+        assert both(service) == {(old, 200)}
+        (tmp_path / "key.pem").rename(tmp_path / "kept.pem")
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "server.tls_key: there is no file key.pem" in service.log.read_text())
+        assert both(service) == {(old, 200)}
+        assert service.workers() == before
+        new = certificates.renew()
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before)
+        assert both(service) == {(new, 200)}
         assert service.stop() == 0
 
 
