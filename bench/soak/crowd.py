@@ -1,4 +1,4 @@
-"""Crowd: visits that come at random moments, at a bounded rate and a bounded number at a time, and what became of them."""
+"""Crowd: visits that come at random moments, at a bounded rate and so many at a time, and what became of them."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class Crowd:
         self._told = 0
         self._began_s = 0.0
 
-    async def run(self) -> None:
-        """Until `stop`, and until everybody has left."""
-        self._began_s = trio.current_time()
+    async def run(self, began_s: float) -> None:
+        """Until `stop`, and until everybody has left; times are told from `began_s`."""
+        self._began_s = began_s
         async with trio.open_nursery() as nursery:
             while not self._stopped.is_set():
                 # So many a second on average, and no beat that the gateway could fall in with.

@@ -1,5 +1,5 @@
-"""Database: the ledger's, which goes away and comes back: PostgreSQL, killed or shut down at once, or a file of SQLite's
-that somebody else locks."""
+"""Database: the ledger's, which goes away and comes back: PostgreSQL, killed or shut down at once, or a file of
+SQLite's that somebody else locks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class _Postgres:
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
-        self.url = self.place = server.url
+        self.url = server.url
+        self.place: Path | str = server.url
         self._ways = cycle((server.kill, server.shut_down_at_once))
         self._away_s = cycle((_AWAY_S[0], _AWAY_S[0], _AWAY_S[1], _AWAY_S[1]))
 

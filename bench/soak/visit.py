@@ -122,7 +122,9 @@ def _measure(draw: random.Random, kind: str, longest_s: float) -> tuple[int, flo
         case "plain":
             return draw.choice((1, 5, 20)), draw.uniform(0.0, longest_s / 12), 40
         case "big":
-            return 4, draw.uniform(0.0, 2.0), draw.choice((256, 1024)) * _KIB
+            # Responses tells the whole text four times more at its end: all of it together stays below the backlog,
+            # beyond which a client has left.
+            return 2, draw.uniform(0.0, 2.0), draw.choice((64, 256)) * _KIB
         case "slow":
             return 60, min(3.0, longest_s / 4), 4 * _KIB
         case "paced":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
-from trio_websocket import ConnectionClosed, HandshakeError, wrap_client_stream
+from trio_websocket import ConnectionClosed, ConnectionRejected, HandshakeError, wrap_client_stream
 
 from bench.answer import Answer
 from bench.asked import line
@@ -18,7 +17,8 @@ from bench.job import Seen
 from bench.soak.visit import MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import Callable, Iterator
 
     from bench.soak.visit import Visit
 
@@ -211,7 +211,7 @@ class _Call:
         try:
             await stream.send_all(sent)
             while not self.answer.finished and (data := await stream.receive_some(_READ_BYTES)):
-                body += self.answer.feed(data, time.monotonic_ns())
+                body += self.answer.feed(bytes(data), time.monotonic_ns())
         finally:
             await trio.aclose_forcefully(stream)
         self.error = self._ending() and f"{self._ending()}, on the return"
@@ -244,6 +244,8 @@ class _Call:
                         self.error = "an error event"
                         break
                 await connection.aclose()
+        except* ConnectionRejected as refusals:
+            self.error = ", ".join(f"HTTP {each.status_code}" for each in _each(refusals))
         except* (ConnectionClosed, HandshakeError, trio.BrokenResourceError, OSError):
             self.error = BROKEN
         finally:
@@ -258,7 +260,7 @@ class _Call:
             data = await stream.receive_some(step)
             if not data:
                 break
-            body = answer.feed(data, time.monotonic_ns())
+            body = answer.feed(bytes(data), time.monotonic_ns())
             if visit.returns_s:
                 self._body += body
             if 0 < visit.leaves_after <= answer.events:
@@ -299,6 +301,14 @@ class _Call:
 
 def _nothing(delay_ns: int | None, now_ns: int) -> None:
     """It was told already."""
+
+
+def _each(group: BaseExceptionGroup[ConnectionRejected]) -> Iterator[ConnectionRejected]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _each(error)
+        else:
+            yield error
 
 
 def _named(error: Exception) -> str:

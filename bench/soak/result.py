@@ -1,0 +1,77 @@
+"""Result: one run of the soak, as ``results.json`` has it."""
+
+from __future__ import annotations
+
+import msgspec
+
+# msgspec resolves the annotations of a struct at run time.
+from bench.reconcile import Reconciled  # noqa: TC001
+from bench.soak.sampled import Mark, Process, Sample  # noqa: TC001
+
+__all__ = ["Audit", "End", "Results", "Unexpected", "Verdict"]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What must be true, whether it is, and what was measured."""
+
+    what: str
+    holds: bool
+    measured: str
+
+
+class Audit(msgspec.Struct, frozen=True):
+    """What ``ledger audit`` says."""
+
+    ok: bool
+    violations: tuple[str, ...]
+    open_holds: int
+    captured: int
+    released: int
+
+
+class Unexpected(msgspec.Struct, frozen=True):
+    """An error of a client that nothing explains."""
+
+    at_s: float
+    number: int
+    kind: str
+    protocol: str
+    error: str
+    request_id: str
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is when everybody has left."""
+
+    #: Of each process before the first client came, and when the last had left and the provider was gone.
+    before: tuple[Process, ...]
+    after: tuple[Process, ...]
+    exit_status: int | None
+    audit: Audit
+    reconciled: Reconciled
+    #: Lines of the log at level error, by what they say.
+    logged: dict[str, int]
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a run."""
+
+    command: str
+    began: str
+    took_s: float
+    machine: dict[str, str]
+    database: str
+    interrupted: bool
+    #: When workers were last replaced on purpose, and from when on memory and descriptors are judged.
+    old_s: float
+    judged_s: float
+    end: End
+    marks: tuple[Mark, ...]
+    #: Visits by kind; what their clients saw go wrong, by its cause.
+    kinds: dict[str, int]
+    causes: dict[str, int]
+    unexpected: tuple[Unexpected, ...]
+    #: CPU of the gateway, all processes that lived at the end.
+    events: int
+    samples: tuple[Sample, ...]
+    verdicts: tuple[Verdict, ...] = ()

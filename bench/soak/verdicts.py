@@ -1,0 +1,145 @@
+"""Verdicts: what must be true after a soak. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.soak.gateway import SPOOL_BYTES_MAX
+from bench.soak.result import Verdict
+from bench.soak.slope import trend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bench.soak.result import Results
+    from bench.soak.slope import Trend
+
+__all__ = ["DESCRIPTORS_PER_HOUR", "MEMORY_PER_HOUR_BYTES", "generations", "judge", "memory_trend"]
+
+_MIB = 1024 * 1024
+#: At some 4,000 streams an hour and worker these are 2 KiB a stream, where an open one takes 25: state that one stream
+#: in twelve leaves behind is found. Less than 2 MiB over the whole time is the allocator's, and no trend.
+MEMORY_PER_HOUR_BYTES = 8 * _MIB
+_MEMORY_NOISE_BYTES = 2 * _MIB
+#: One in a thousand streams.
+DESCRIPTORS_PER_HOUR = 4.0
+_DESCRIPTORS_NOISE = 3.0
+#: The least of so long is looked at: all long streams of the crowd have ended in it.
+_WINDOW_S = 30.0
+#: A worker that lived for less of the judged time says nothing.
+_JUDGED_MIN_S = 30.0
+#: Connections to PostgreSQL that are opened when they are first needed (`limits.POSTGRES_READERS`), and the file of the
+#: journal and of the spool.
+_LATER_DESCRIPTORS = 8
+#: What an error of the log may say, after what was done.
+_EXPECTED_ERRORS = ("worker crashed",)
+
+
+def judge(results: Results) -> tuple[Verdict, ...]:
+    """Every line of the report's table."""
+    end, reconciled = results.end, results.end.reconciled
+    audit = end.audit
+    away = [mark for mark in results.marks if mark.wrong]
+    spool = max((each.spool_bytes or 0 for each in results.samples), default=0)
+    errors = {what: count for what, count in end.logged.items() if what not in _EXPECTED_ERRORS}
+    kills = sum(mark.name == "kill" for mark in results.marks)
+    return (
+        Verdict(
+            "the ledger's audit is clean",
+            audit.ok and not audit.violations,
+            f"{audit.captured:,} captured, {audit.released:,} released, {len(audit.violations)} violations",
+        ),
+        Verdict("no hold is left", audit.open_holds == 0, f"{audit.open_holds} open"),
+        Verdict(
+            "clients, provider and ledger agree on every stream",
+            reconciled.right,
+            f"{reconciled.streams:,} streams, {len(reconciled.wrong)} that do not fit",
+        ),
+        Verdict(
+            "no client saw an error that nothing explains",
+            not results.unexpected,
+            f"{len(results.unexpected)} of {sum(results.kinds.values()):,}",
+        ),
+        Verdict(
+            "all was well again after everything that was done",
+            not away,
+            f"{len(results.marks)} times, the longest {max((mark.took_s for mark in results.marks), default=0):.1f} s",
+        ),
+        *_memory(results),
+        *_descriptors(results),
+        Verdict("answers kept for returning clients stay below their cap", spool <= SPOOL_BYTES_MAX, _mib(spool)),
+        Verdict(
+            "nothing was logged as an error but the workers that were killed",
+            not errors and end.logged.get(_EXPECTED_ERRORS[0], 0) == kills,
+            ", ".join(f"{what}: {count}" for what, count in end.logged.items()) or "nothing",
+        ),
+        Verdict("it ends with status 0", end.exit_status == 0, str(end.exit_status)),
+    )
+
+
+def generations(results: Results, role: str) -> dict[int, list[tuple[float, int, int]]]:
+    """(seconds, bytes resident, descriptors) of each process of that role, by its pid, in the order of their starts."""
+    found: dict[int, list[tuple[float, int, int]]] = {}
+    for sample in results.samples:
+        for each in sample.processes:
+            if each.role == role and each.rss_bytes:
+                found.setdefault(each.pid, []).append((sample.at_s, each.rss_bytes, each.descriptors))
+    return found
+
+
+def memory_trend(results: Results, series: list[tuple[float, int, int]]) -> Trend | None:
+    """Of one process, over the judged time; None if it did not live through enough of it."""
+    return _trend(results, [(at_s, rss) for at_s, rss, _ in series])
+
+
+def _trend(results: Results, points: list[tuple[float, int]]) -> Trend | None:
+    judged = [(at_s, float(value)) for at_s, value in points if at_s >= results.judged_s]
+    if not judged or judged[-1][0] - judged[0][0] < _JUDGED_MIN_S:
+        return None
+    # A short run has short windows.
+    return trend(judged, min(_WINDOW_S, (judged[-1][0] - judged[0][0]) / 10))
+
+
+def _memory(results: Results) -> Iterator[Verdict]:
+    for role in ("supervisor", "worker"):
+        trends = [memory_trend(results, series) for series in generations(results, role).values()]
+        known = [each for each in trends if each is not None]
+        flat = [each.flat(per_hour=MEMORY_PER_HOUR_BYTES, noise=_MEMORY_NOISE_BYTES) for each in known]
+        yield Verdict(
+            f"memory is flat: {role}",
+            bool(known) and all(flat),
+            _measured(known, lambda each: f"{each.per_hour / _MIB:+.1f} MiB an hour over {each.span_s / 60:.1f} min"),
+        )
+
+
+def _descriptors(results: Results) -> Iterator[Verdict]:
+    series = [*generations(results, "supervisor").values(), *generations(results, "worker").values()]
+    trends = [_trend(results, [(at_s, count) for at_s, _, count in each]) for each in series]
+    known = [each for each in trends if each is not None]
+    yield Verdict(
+        "descriptors are flat: every process",
+        bool(known) and all(each.flat(per_hour=DESCRIPTORS_PER_HOUR, noise=_DESCRIPTORS_NOISE) for each in known),
+        _measured(known, lambda each: f"{each.per_hour:+.1f} an hour"),
+    )
+    before, after = (
+        {
+            role: max((each.descriptors for each in moment if each.role == role), default=0)
+            for role in ("supervisor", "worker")
+        }
+        for moment in (results.end.before, results.end.after)
+    )
+    yield Verdict(
+        "descriptors are back when everybody has left",
+        bool(results.end.after)
+        and after["supervisor"] <= before["supervisor"]
+        and after["worker"] <= before["worker"] + _LATER_DESCRIPTORS,
+        ", ".join(f"{role} {before[role]} before, {after[role]} after" for role in before),
+    )
+
+
+def _measured(trends: list[Trend], words: Callable[[Trend], str]) -> str:
+    return ", ".join(map(words, trends)) or "too short a time to tell"
+
+
+def _mib(size: int) -> str:
+    return f"{size / _MIB:.1f} MiB of {SPOOL_BYTES_MAX // _MIB}"
