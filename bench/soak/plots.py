@@ -41,7 +41,9 @@ def _canvas(results: Results, label: str) -> tuple[Any, Any]:
         label_once = {"label": mark.name} if mark.name not in named else {}
         named.add(mark.name)
         axes.axvline(mark.at_s / 60, color=_COLOURS[mark.name], linewidth=0.8, linestyle=":", **label_once)
-    axes.axvspan(results.judged_s / 60, results.samples[-1].at_s / 60, color="#000000", alpha=0.05, label="judged")
+    if results.judged_s < results.judged_until_s:
+        span = (results.judged_s / 60, results.judged_until_s / 60)
+        axes.axvspan(*span, color="#000000", alpha=0.05, label="judged")
     axes.set_xlabel("minutes")
     axes.set_ylabel(label)
     return drawn, axes

@@ -62,16 +62,15 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, str]
     database: str
     interrupted: bool
-    #: When workers were last replaced on purpose, and from when on memory and descriptors are judged.
-    old_s: float
+    #: The time in which memory and descriptors are judged.
     judged_s: float
+    judged_until_s: float
     end: End
     marks: tuple[Mark, ...]
     #: Visits by kind; what their clients saw go wrong, by its cause.
     kinds: dict[str, int]
     causes: dict[str, int]
     unexpected: tuple[Unexpected, ...]
-    #: CPU of the gateway, all processes that lived at the end.
     events: int
     samples: tuple[Sample, ...]
     verdicts: tuple[Verdict, ...] = ()

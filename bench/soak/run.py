@@ -72,6 +72,8 @@ class Lived(NamedTuple):
     marks: tuple[Mark, ...]
     ended: tuple[Ended, ...]
     end: End
+    #: When the last visit began.
+    loaded_s: float
     interrupted: bool
 
 
@@ -129,7 +131,7 @@ class _Run:
         """All of it."""
         await trio.sleep(_IDLE_S)
         before = measured(self._gateway, private=True)
-        await self._load()
+        loaded_s = await self._load()
         self._told.step("everybody has left")
         await self._quiet()
         return Lived(
@@ -137,11 +139,12 @@ class _Run:
             tuple(self._disturber.marks),
             tuple(self._crowd.ended),
             await trio.to_thread.run_sync(self._ending, before),
+            loaded_s,
             self._interrupted,
         )
 
-    async def _load(self) -> None:
-        """Until the plan's end or a signal, and until the last client has left."""
+    async def _load(self) -> float:
+        """Until the plan's end or a signal, which is the time that is returned, and until the last client has left."""
         began_s = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._sampler.run, began_s)
@@ -153,9 +156,11 @@ class _Run:
                     with trio.move_on_at(began_s + self._plan.lasts_s):
                         await self._over.wait()
                     disturbances.cancel_scope.cancel()
+                loaded_s = trio.current_time() - began_s
                 self._crowd.stop()
                 self._told.step("the last streams")
             nursery.cancel_scope.cancel()
+        return loaded_s
 
     async def _heed(self) -> None:
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

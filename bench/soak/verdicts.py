@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.soak.result import Results
+    from bench.soak.sampled import Sample
     from bench.soak.slope import Trend
 
 __all__ = ["DESCRIPTORS_PER_HOUR", "MEMORY_PER_HOUR_BYTES", "generations", "judge", "memory_trend"]
@@ -24,6 +25,11 @@ _MEMORY_NOISE_BYTES = 2 * _MIB
 #: One in a thousand streams.
 DESCRIPTORS_PER_HOUR = 4.0
 _DESCRIPTORS_NOISE = 3.0
+#: Two for each stream that is open: those that a stream in two hundred leaves behind.
+TASKS_PER_HOUR = 20.0
+_TASKS_NOISE = 10.0
+#: The ages of open holds, up to so many seconds, that a running stream may have.
+_YOUNG = frozenset({"10", "60", "300"})
 #: The least of so long is looked at: all long streams of the crowd have ended in it.
 _WINDOW_S = 30.0
 #: A worker that lived for less of the judged time says nothing.
@@ -42,6 +48,7 @@ def judge(results: Results) -> tuple[Verdict, ...]:
     away = [mark for mark in results.marks if mark.wrong]
     spool = max((each.spool_bytes or 0 for each in results.samples), default=0)
     errors = {what: count for what, count in end.logged.items() if what not in _EXPECTED_ERRORS}
+    stuck = max((_stuck(each) for each in results.samples), default=0)
     kills = sum(mark.name == "kill" for mark in results.marks)
     return (
         Verdict(
@@ -50,6 +57,7 @@ def judge(results: Results) -> tuple[Verdict, ...]:
             f"{audit.captured:,} captured, {audit.released:,} released, {len(audit.violations)} violations",
         ),
         Verdict("no hold is left", audit.open_holds == 0, f"{audit.open_holds} open"),
+        Verdict("no hold was open for longer than any stream", not stuck, f"{stuck} older than 5 minutes"),
         Verdict(
             "clients, provider and ledger agree on every stream",
             reconciled.right,
@@ -67,6 +75,7 @@ def judge(results: Results) -> tuple[Verdict, ...]:
         ),
         *_memory(results),
         *_descriptors(results),
+        _tasks(results),
         Verdict("answers kept for returning clients stay below their cap", spool <= SPOOL_BYTES_MAX, _mib(spool)),
         Verdict(
             "nothing was logged as an error but the workers that were killed",
@@ -93,7 +102,7 @@ def memory_trend(results: Results, series: list[tuple[float, int, int]]) -> Tren
 
 
 def _trend(results: Results, points: list[tuple[float, int]]) -> Trend | None:
-    judged = [(at_s, float(value)) for at_s, value in points if at_s >= results.judged_s]
+    judged = [(at_s, float(value)) for at_s, value in points if results.judged_s <= at_s <= results.judged_until_s]
     if not judged or judged[-1][0] - judged[0][0] < _JUDGED_MIN_S:
         return None
     # A short run has short windows.
@@ -135,6 +144,21 @@ def _descriptors(results: Results) -> Iterator[Verdict]:
         and after["worker"] <= before["worker"] + _LATER_DESCRIPTORS,
         ", ".join(f"{role} {before[role]} before, {after[role]} after" for role in before),
     )
+
+
+def _tasks(results: Results) -> Verdict:
+    """Of whichever worker answered: their least is that of the one with fewer."""
+    found = _trend(results, [(each.at_s, each.tasks) for each in results.samples if each.tasks is not None])
+    return Verdict(
+        "tasks are flat",
+        found is not None and found.flat(per_hour=TASKS_PER_HOUR, noise=_TASKS_NOISE),
+        _measured([found] if found else [], lambda each: f"{each.per_hour:+.1f} an hour"),
+    )
+
+
+def _stuck(sample: Sample) -> int:
+    """Open holds of more than five minutes; a stream of the crowd takes one and a half at most."""
+    return sum(count for age, count in (sample.holds or {}).items() if age not in _YOUNG)
 
 
 def _measured(trends: list[Trend], words: Callable[[Trend], str]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from bench.asked import Asked
 from bench.dialogs import DIALOGS
+from bench.scenario import CONVERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ def _visit(draw: random.Random, number: int, run: int, longest_s: float) -> Visi
     (kind,) = draw.choices(list(KINDS), list(KINDS.values()))
     protocol = channel = "responses" if kind == "websocket" else draw.choice(list(DIALOGS))
     if kind in _CONVERTIBLE and draw.random() < CONVERTED:
-        channel = draw.choice([each for each in DIALOGS if each != protocol])
+        channel = draw.choice([to for client, to in CONVERSIONS if client == protocol != to])
     asked = _asked(draw, kind, number, run, longest_s)
     return Visit(
         number=number,
@@ -93,7 +94,7 @@ def _visit(draw: random.Random, number: int, run: int, longest_s: float) -> Visi
         asked=asked,
         leaves_after=draw.randrange(1, asked.events) if kind in ("leaving", "returning", "retrying") else 0,
         returns_s=draw.uniform(0.0, 3.0) if kind in ("returning", "retrying") else 0.0,
-        reading_bytes_s=16 * _KIB if kind == "slow" else 0,
+        reading_bytes_s=32 * _KIB if kind == "slow" else 0,
     )
 
 
