@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer"]
 
-#: An event's member and its stamp may be in two reads.
+#: An event's member and its stamp may be in two reads, and so may a usage object.
 _CARRY_BYTES = 48
+_USAGE_BYTES = 512
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 _REQUEST_ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
@@ -37,6 +38,7 @@ class Answer:
         "_last_ns",
         "_left",
         "_on_event",
+        "_recent",
         "_stamped",
         "_unchunk",
         "events",
@@ -51,7 +53,7 @@ class Answer:
         self._dialog = dialog
         self._on_event = on_event
         self._stamped = stamped
-        self._carry = b""
+        self._carry = self._recent = b""
         self._head: bytes | None = b""
         self._unchunk: Unchunk | None = None
         #: Bytes to come of a body whose length was told.
@@ -89,12 +91,14 @@ class Answer:
     def body(self, data: bytes, now_ns: int) -> None:
         """Bytes of the body that came without head and framing."""
         dialog = self._dialog
+        recent = self._recent + data
         data = self._carry + data
         end = self._stamps(data, now_ns) if self._stamped else self._counted(data, now_ns)
-        if dialog.usage_hint in data:
-            for usage in dialog.usage.finditer(data):
+        if dialog.usage_hint in recent:
+            for usage in dialog.usage.finditer(recent):
                 # The last one counts.
                 self.input, self.output = int(usage[1]), int(usage[2])
+        self._recent = recent[-_USAGE_BYTES:]
         if not self.terminal and dialog.terminal in data:
             self.terminal = True
         self._carry = data[max(end, len(data) - _CARRY_BYTES) :]

@@ -85,8 +85,8 @@ class Gateway:
 
     @property
     def workers(self) -> list[int]:
-        """Their processes, those that drain included."""
-        return sorted(tree(self.pid)[1:])
+        """Their processes, the oldest first, those that drain included."""
+        return list(tree(self.pid)[1:])
 
     def started(self, process: Running) -> None:
         """It was told to start; wait until it listens."""
@@ -121,7 +121,8 @@ class Gateway:
     async def kill(self, number: int) -> str:
         """kill -9 of a worker; until another has taken its place. Raises TooSlowError."""
         workers = self.workers
-        os.kill(workers[number % len(workers)], signal.SIGKILL)
+        # The youngest are those that serve.
+        os.kill(workers[-1 - number % WORKERS], signal.SIGKILL)
         await trio.sleep(_POLL_S)
         while len(self.workers) < len(workers) or not await self.ready():  # noqa: ASYNC110 - other processes are asked
             await trio.sleep(_POLL_S)

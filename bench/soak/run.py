@@ -42,20 +42,22 @@ if TYPE_CHECKING:
 __all__ = ["Lived", "Load", "Told", "soak"]
 
 _RUN = 1
-#: What a stream, a dead worker's hold and the gateway's pool are given until all is quiet.
-_QUIET_S = 90.0
-_POLL_S = 0.5
-_IDLE_S = 2.0
+#: What streams whose clients left early and holds of dead workers are given.
+_SETTLED_S = 90.0
+_POLL_S = 0.3
+_IDLE_S = 1.0
 _END_S = 150.0
 
 
 class Load(NamedTuple):
-    """Visits a second on average, and at most so many at a time; no answer is meant to take longer than `longest_s`."""
+    """Visits a second on average, and at most so many at a time; no answer is meant to take longer than `longest_s`. What
+    idles is given `quiet_s` to be closed when everybody has left."""
 
     rate: float = 2.2
     at_once: int = 60
     longest_s: float = 60.0
     seed: int = 1
+    quiet_s: float = 90.0
 
 
 class Told(NamedTuple):
@@ -116,6 +118,7 @@ class _Run:
         self._told = told
         self._interrupted = False
         self._over = trio.Event()
+        self._quiet_s = load.quiet_s
         self._books = Books(store.place, DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS)
         self._crowd = Crowd(
             gateway.door,
@@ -170,7 +173,7 @@ class _Run:
 
     async def _quiet(self) -> None:
         """Nothing runs, and nothing is held; those that left early are read to their end."""
-        with trio.move_on_after(_QUIET_S):
+        with trio.move_on_after(_SETTLED_S):
             while True:
                 found = figures(await trio.to_thread.run_sync(self._gateway.metrics))
                 if found.get("streams") == 0 and not sum(found["holds"].values()):
@@ -200,7 +203,7 @@ class _Run:
 
     def _idle(self, before: tuple[Process, ...]) -> tuple[Process, ...]:
         """The processes when their descriptors are as few as they were, or when that took too long."""
-        until = time.monotonic() + _QUIET_S
+        until = time.monotonic() + self._quiet_s
         most = max(each.descriptors for each in before)
         while True:
             after = measured(self._gateway, private=True)

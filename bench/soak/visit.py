@@ -94,7 +94,8 @@ def _visit(draw: random.Random, number: int, run: int, longest_s: float) -> Visi
         asked=asked,
         leaves_after=draw.randrange(1, asked.events) if kind in ("leaving", "returning", "retrying") else 0,
         returns_s=draw.uniform(0.0, 3.0) if kind in ("returning", "retrying") else 0.0,
-        reading_bytes_s=32 * _KIB if kind == "slow" else 0,
+        # Responses, with its text five times, takes half a minute of the longest's minute then.
+        reading_bytes_s=int(32 * _KIB * 60 / longest_s) if kind == "slow" else 0,
     )
 
 
