@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import sys
 from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from bench.soak.report import markdown
 from bench.soak.result import Results, Unexpected
 from bench.soak.run import Load, Told, soak
 from bench.soak.schedule import plan
-from bench.soak.verdicts import judge
+from bench.soak.verdicts import judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +78,8 @@ def soak_command(minutes: float, ledger: str, rate: float, at_once: int, seed: i
     results = results_of(
         lived,
         schedule,
-        command=" ".join(["python -m bench", *sys.argv[1:]]),
+        command=f"python -m bench soak --minutes {minutes:g} --ledger {ledger} --rate {rate:g} --at-once {at_once}"
+        f" --seed {seed}",
         began=began,
         machine=machine,
         database="PostgreSQL" if ledger == "postgresql" else "SQLite",
@@ -125,7 +125,7 @@ def results_of(
         events=sum(each.events for each in lived.samples),
         samples=lived.samples,
     )
-    return msgspec.structs.replace(results, verdicts=judge(results))
+    return judged(results)
 
 
 def write(results: Results, out: Path) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bench.plots import figure, save
-from bench.soak.verdicts import generations
+from bench.soak.lives import series
 from bench.spread import spread
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.soak.result import Results
+    from bench.soak.sampled import Process, Sample
 
 __all__ = ["draw"]
 
@@ -35,7 +36,7 @@ def draw(results: Results, folder: Path) -> list[str]:
 
 
 def _canvas(results: Results, label: str) -> tuple[Any, Any]:
-    drawn, axes = figure(9, 3.4)
+    made, axes = figure(9, 3.4)
     named: set[str] = set()
     for mark in results.marks:
         label_once = {"label": mark.name} if mark.name not in named else {}
@@ -46,7 +47,7 @@ def _canvas(results: Results, label: str) -> tuple[Any, Any]:
         axes.axvspan(*span, color="#000000", alpha=0.05, label="judged")
     axes.set_xlabel("minutes")
     axes.set_ylabel(label)
-    return drawn, axes
+    return made, axes
 
 
 def _legend(axes: Any) -> None:
@@ -54,32 +55,31 @@ def _legend(axes: Any) -> None:
 
 
 def _memory(results: Results) -> Any:
-    return _processes(results, "MiB resident", lambda rss, count: rss / _MIB)
+    return _processes(results, "MiB resident", lambda each: each.rss_bytes / _MIB)
 
 
 def _descriptors(results: Results) -> Any:
-    return _processes(results, "open descriptors", lambda rss, count: count)
+    return _processes(results, "open descriptors", lambda each: each.descriptors)
 
 
-def _processes(results: Results, label: str, value: Callable[[int, int], float]) -> Any:
+def _processes(results: Results, label: str, value: Callable[[Process], float]) -> Any:
     """A line for each process."""
-    drawn, axes = _canvas(results, label)
-    number = 0
-    for role in ("supervisor", "worker"):
-        for series in generations(results, role).values():
-            colour = "black" if role == "supervisor" else _INK[number % len(_INK)]
-            number += role == "worker"
-            shown = {"label": role} if role == "supervisor" or number == 1 else {}
-            minutes = [at_s / 60 for at_s, *_ in series]
-            values = [value(rss, count) for _, rss, count in series]
-            axes.plot(minutes, values, color=colour, linewidth=0.9, **shown)
+    made, axes = _canvas(results, label)
+    named: set[str] = set()
+    for number, points in enumerate(series(results)):
+        role = points[0][1].role
+        colour = "black" if role == "supervisor" else _INK[number % len(_INK)]
+        label_once = {"label": role} if role not in named else {}
+        named.add(role)
+        minutes = [at_s / 60 for at_s, _ in points]
+        axes.plot(minutes, [value(each) for _, each in points], color=colour, linewidth=0.9, **label_once)
     axes.set_ylim(bottom=0)
     _legend(axes)
-    return drawn
+    return made
 
 
 def _streams(results: Results) -> Any:
-    drawn, axes = _canvas(results, "open streams, events a second")
+    made, axes = _canvas(results, "open streams, events a second")
     windows = _windows(results)
     minutes = [at_s / 60 for at_s, _ in windows]
     known = [each for each in results.samples if each.streams is not None]
@@ -90,11 +90,11 @@ def _streams(results: Results) -> Any:
     axes.plot([at for at, _ in held], [count for _, count in held], color=_INK[4], linewidth=0.7, label="open holds")
     axes.set_ylim(bottom=0)
     _legend(axes)
-    return drawn
+    return made
 
 
 def _first(results: Results) -> Any:
-    drawn, axes = _canvas(results, "time to the first event, ms")
+    made, axes = _canvas(results, "time to the first event, ms")
     points = [
         (at_s / 60, spread(value for each in samples for value in each.first_ms)) for at_s, samples in _windows(results)
     ]
@@ -103,12 +103,12 @@ def _first(results: Results) -> Any:
     axes.plot([at for at, _ in points], [found.p99 for _, found in points], color=_INK[0], label="p99")
     axes.set_yscale("log")
     _legend(axes)
-    return drawn
+    return made
 
 
-def _windows(results: Results) -> list[tuple[float, list[Any]]]:
+def _windows(results: Results) -> list[tuple[float, list[Sample]]]:
     """The samples of each whole window, by its middle."""
-    found: dict[int, list[Any]] = {}
+    found: dict[int, list[Sample]] = {}
     for each in results.samples:
         found.setdefault(int(each.at_s // _WINDOW_S), []).append(each)
     return [((number + 0.5) * _WINDOW_S, samples) for number, samples in sorted(found.items())][:-1]

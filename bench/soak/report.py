@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from bench.soak.schedule import DISTURBANCES
-from bench.soak.verdicts import DESCRIPTORS_PER_HOUR, MEMORY_PER_HOUR_BYTES, generations, memory_trend
+from bench.soak.verdicts import DESCRIPTORS_PER_HOUR, MEMORY_PER_HOUR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -81,17 +82,17 @@ def _unexpected(results: Results) -> Iterator[str]:
 
 
 def _processes(results: Results) -> Iterator[tuple[str, ...]]:
-    for role in ("supervisor", "worker"):
-        for number, series in enumerate(generations(results, role).values(), 1):
-            sizes = [rss / _MIB for _, rss, _ in series]
-            trend = memory_trend(results, series)
-            yield (
-                role if role == "supervisor" else f"{role} {number}",
-                f"{_minutes(series[0][0])} to {_minutes(series[-1][0])}",
-                f"{sizes[0]:.0f} / {max(sizes):.0f} / {sizes[-1]:.0f}",
-                "" if trend is None else f"{trend.per_hour / _MIB:+.1f}",
-                f"{max(count for *_, count in series)} / {series[-1][2]}",
-            )
+    workers = count(1)
+    for each in results.lives:
+        sizes = (each.rss_first_bytes, each.rss_most_bytes, each.rss_last_bytes)
+        slope = each.rss_per_hour_bytes
+        yield (
+            each.role if each.role == "supervisor" else f"{each.role} {next(workers)}",
+            f"{_minutes(each.began_s)} to {_minutes(each.ended_s)}",
+            " / ".join(f"{size / _MIB:.0f}" for size in sizes),
+            "" if slope is None else f"{slope / _MIB:+.1f}",
+            f"{each.descriptors_most} / {each.descriptors_last}",
+        )
 
 
 def _minutes(seconds: float) -> str:

@@ -8,7 +8,7 @@ import msgspec
 from bench.reconcile import Reconciled  # noqa: TC001
 from bench.soak.sampled import Mark, Process, Sample  # noqa: TC001
 
-__all__ = ["Audit", "End", "Results", "Unexpected", "Verdict"]
+__all__ = ["Audit", "End", "Life", "Results", "Unexpected", "Verdict"]
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -17,6 +17,24 @@ class Verdict(msgspec.Struct, frozen=True):
     what: str
     holds: bool
     measured: str
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """One process from its first sample to its last. Slopes are those of the judged time; None = it did not live
+    through enough of it."""
+
+    role: str
+    began_s: float
+    ended_s: float
+    rss_first_bytes: int
+    rss_most_bytes: int
+    rss_last_bytes: int
+    descriptors_most: int
+    descriptors_last: int
+    #: Of the time that is judged, s.
+    judged_s: float = 0.0
+    rss_per_hour_bytes: float | None = None
+    descriptors_per_hour: float | None = None
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -73,4 +91,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     unexpected: tuple[Unexpected, ...]
     events: int
     samples: tuple[Sample, ...]
+    #: Reckoned from all samples, of which `samples` may have only some.
+    lives: tuple[Life, ...] = ()
     verdicts: tuple[Verdict, ...] = ()

@@ -50,8 +50,8 @@ _END_S = 150.0
 
 
 class Load(NamedTuple):
-    """Visits a second on average, and at most so many at a time; no answer is meant to take longer than `longest_s`. What
-    idles is given `quiet_s` to be closed when everybody has left."""
+    """Visits a second on average, and at most so many at a time; no answer is meant to take longer than `longest_s`.
+    What idles is given `quiet_s` to be closed when everybody has left."""
 
     rate: float = 2.2
     at_once: int = 60

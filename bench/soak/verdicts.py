@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from bench.soak.gateway import SPOOL_BYTES_MAX
+from bench.soak.lives import lives, trend_of
 from bench.soak.result import Verdict
-from bench.soak.slope import trend
+from bench.soak.slope import Trend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.soak.result import Results
     from bench.soak.sampled import Sample
-    from bench.soak.slope import Trend
 
-__all__ = ["DESCRIPTORS_PER_HOUR", "MEMORY_PER_HOUR_BYTES", "generations", "judge", "memory_trend"]
+__all__ = ["DESCRIPTORS_PER_HOUR", "MEMORY_PER_HOUR_BYTES", "judged"]
 
 _MIB = 1024 * 1024
 #: At some 4,000 streams an hour and worker these are 2 KiB a stream, where an open one takes 25: state that one stream
@@ -30,10 +32,6 @@ TASKS_PER_HOUR = 20.0
 _TASKS_NOISE = 10.0
 #: The ages of open holds, up to so many seconds, that a running stream may have.
 _YOUNG = frozenset({"10", "60", "300"})
-#: The least of so long is looked at: all long streams of the crowd have ended in it.
-_WINDOW_S = 30.0
-#: A worker that lived for less of the judged time says nothing.
-_JUDGED_MIN_S = 30.0
 #: Connections to PostgreSQL that are opened when they are first needed (`limits.POSTGRES_READERS`), and the file of the
 #: journal and of the spool.
 _LATER_DESCRIPTORS = 8
@@ -41,8 +39,13 @@ _LATER_DESCRIPTORS = 8
 _EXPECTED_ERRORS = ("worker crashed",)
 
 
-def judge(results: Results) -> tuple[Verdict, ...]:
-    """Every line of the report's table."""
+def judged(results: Results) -> Results:
+    """The same with its processes' lives, and every line of the report's table."""
+    found = msgspec.structs.replace(results, lives=lives(results))
+    return msgspec.structs.replace(found, verdicts=tuple(_verdicts(found)))
+
+
+def _verdicts(results: Results) -> tuple[Verdict, ...]:
     end, reconciled = results.end, results.end.reconciled
     audit = end.audit
     away = [mark for mark in results.marks if mark.wrong]
@@ -86,33 +89,13 @@ def judge(results: Results) -> tuple[Verdict, ...]:
     )
 
 
-def generations(results: Results, role: str) -> dict[int, list[tuple[float, int, int]]]:
-    """(seconds, bytes resident, descriptors) of each process of that role, by its pid, in the order of their starts."""
-    found: dict[int, list[tuple[float, int, int]]] = {}
-    for sample in results.samples:
-        for each in sample.processes:
-            if each.role == role and each.rss_bytes:
-                found.setdefault(each.pid, []).append((sample.at_s, each.rss_bytes, each.descriptors))
-    return found
-
-
-def memory_trend(results: Results, series: list[tuple[float, int, int]]) -> Trend | None:
-    """Of one process, over the judged time; None if it did not live through enough of it."""
-    return _trend(results, [(at_s, rss) for at_s, rss, _ in series])
-
-
-def _trend(results: Results, points: list[tuple[float, int]]) -> Trend | None:
-    judged = [(at_s, float(value)) for at_s, value in points if results.judged_s <= at_s <= results.judged_until_s]
-    if not judged or judged[-1][0] - judged[0][0] < _JUDGED_MIN_S:
-        return None
-    # A short run has short windows.
-    return trend(judged, min(_WINDOW_S, (judged[-1][0] - judged[0][0]) / 10))
-
-
 def _memory(results: Results) -> Iterator[Verdict]:
     for role in ("supervisor", "worker"):
-        trends = [memory_trend(results, series) for series in generations(results, role).values()]
-        known = [each for each in trends if each is not None]
+        known = [
+            Trend(each.rss_per_hour_bytes, each.judged_s)
+            for each in results.lives
+            if each.role == role and each.rss_per_hour_bytes is not None
+        ]
         flat = [each.flat(per_hour=MEMORY_PER_HOUR_BYTES, noise=_MEMORY_NOISE_BYTES) for each in known]
         yield Verdict(
             f"memory is flat: {role}",
@@ -122,9 +105,11 @@ def _memory(results: Results) -> Iterator[Verdict]:
 
 
 def _descriptors(results: Results) -> Iterator[Verdict]:
-    series = [*generations(results, "supervisor").values(), *generations(results, "worker").values()]
-    trends = [_trend(results, [(at_s, count) for at_s, _, count in each]) for each in series]
-    known = [each for each in trends if each is not None]
+    known = [
+        Trend(each.descriptors_per_hour, each.judged_s)
+        for each in results.lives
+        if each.descriptors_per_hour is not None
+    ]
     yield Verdict(
         "descriptors are flat: every process",
         bool(known) and all(each.flat(per_hour=DESCRIPTORS_PER_HOUR, noise=_DESCRIPTORS_NOISE) for each in known),
@@ -148,7 +133,7 @@ def _descriptors(results: Results) -> Iterator[Verdict]:
 
 def _tasks(results: Results) -> Verdict:
     """Of whichever worker answered: their least is that of the one with fewer."""
-    found = _trend(results, [(each.at_s, each.tasks) for each in results.samples if each.tasks is not None])
+    found = trend_of(results, [(each.at_s, each.tasks) for each in results.samples if each.tasks is not None])
     return Verdict(
         "tasks are flat",
         found is not None and found.flat(per_hour=TASKS_PER_HOUR, noise=_TASKS_NOISE),

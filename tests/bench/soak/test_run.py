@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 #: Of its first visits none is failed by silence, which would take ten seconds.
 SEED = 7
-EARLY_S = 4.0
+EARLY_S = 3.0
 
 
 def test_a_run_that_is_ended_by_hand_is_reconciled_to_the_last_visit(tmp_path: Path) -> None:
     plan = Plan(lasts_s=60.0, old_s=30.0, judged_s=40.0, turns=(Turn(0.5, "database"),))
-    load = Load(rate=12.0, at_once=30, longest_s=1.5, seed=SEED, quiet_s=0.0)
+    load = Load(rate=15.0, at_once=30, longest_s=1.5, seed=SEED, quiet_s=0.0)
     steps: list[str] = []
 
     def told(sample: Sample) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_turns_are_apart_and_within_the_run(minutes: float) -> None:
     found = plan(minutes * 60)
     times = [turn.at_s for turn in found.turns]
     assert times == sorted(times)
-    assert all(later - earlier >= 12 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier >= 12 for earlier, later in pairwise(times))
     assert all(0 < at_s < found.lasts_s for at_s in times)
     assert found.old_s <= found.judged_s < found.lasts_s
 

@@ -12,7 +12,7 @@ from bench.soak.command import write
 from bench.soak.report import markdown
 from bench.soak.result import Audit, End, Results, Unexpected
 from bench.soak.sampled import Mark, Process, Sample
-from bench.soak.verdicts import judge
+from bench.soak.verdicts import judged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,8 +84,7 @@ def results(*, ending: End | None = None, measured: tuple[Sample, ...] | None = 
         "events": 50 * SECONDS,
         "samples": samples() if measured is None else measured,
     }
-    found = Results(**whole | changes)
-    return msgspec.structs.replace(found, verdicts=judge(found))
+    return judged(Results(**whole | changes))
 
 
 def red(found: Results) -> set[str]:
