@@ -42,6 +42,7 @@ class Prober:
         self._scope = trio.CancelScope()
         self._wake = trio.Event()
         self._round_over = trio.Event()
+        self._readable = True
         gateway.probing = True
 
     async def run(self) -> None:
@@ -50,11 +51,9 @@ class Prober:
             async with trio.open_nursery() as nursery:
                 while True:
                     self._wake = trio.Event()
-                    try:
-                        await self._look(nursery)
-                    except LedgerUnavailable:
-                        log.warning("certificates cannot be read now; those that are known stand")
-                    pause_s = limits.CERTIFICATES_S if self._round_over.is_set() else limits.PROBE_ROUND_S
+                    readable = await self._try_to_look(nursery)
+                    hasty = readable and not self._round_over.is_set()
+                    pause_s = limits.PROBE_ROUND_S if hasty else limits.CERTIFICATES_S
                     with trio.move_on_after(pause_s):
                         await self._wake.wait()
         self._end_round()
@@ -78,6 +77,20 @@ class Prober:
     def _end_round(self) -> None:
         self._gateway.probing = False
         self._round_over.set()
+
+    async def _try_to_look(self, nursery: trio.Nursery) -> bool:
+        """False = the ledger is away, which is said once, and once that it is back."""
+        try:
+            await self._look(nursery)
+        except LedgerUnavailable:
+            if self._readable:
+                log.warning("certificates cannot be read now; those that are known stand")
+            self._readable = False
+        else:
+            if not self._readable:
+                log.info("certificates can be read again")
+            self._readable = True
+        return self._readable
 
     async def _look(self, nursery: trio.Nursery) -> None:
         catalogue, ledger = self._catalogue, self._gateway.ledger

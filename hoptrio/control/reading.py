@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hoptrio.errors import BadRequest
+from hoptrio.ledger.report import iso_ms
 from hoptrio.money import parse_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["amount", "checked", "milliseconds"]
+__all__ = ["amount", "checked", "milliseconds", "to_come"]
 
 
 def amount(text: str) -> int:
@@ -31,6 +32,14 @@ def milliseconds(moment: str | None) -> int | None:
         return round(datetime.fromisoformat(moment).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise BadRequest(f"There is no {moment}.") from None
+
+
+def to_come(moment_ms: int | None, now_ms: int) -> int | None:
+    """A moment at which a key is to end, in milliseconds since 1970. Raises ValueError for one that is over, which is
+    a slip: the key would be refused from its first request on."""
+    if moment_ms is not None and moment_ms <= now_ms:
+        raise ValueError(f"{iso_ms(moment_ms)} is over: a key that expires then could never be used")
+    return moment_ms
 
 
 @contextmanager

@@ -47,6 +47,7 @@ from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening
+from hoptrio.service.suppliers import tell_unknown_suppliers
 from hoptrio.service.tls import Identities, TlsListener
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
@@ -117,9 +118,7 @@ async def serve(
             services.start_soon(ledger.run_sweep, gateway.orphaned)
             certifier = Certifier(ledger, upstream, valid_days=config.certification.valid_days)
             prober = Prober(gateway, certifier, unasked=config.certification.probe_at_start)
-            with suppress(LedgerUnavailable):
-                await gateway.certificates.refresh()
-                await gateway.pauses.refresh()
+            await _read_standing(gateway)
             services.start_soon(prober.run)
             office = _office(config, gateway, board, certifier)
             async with (
@@ -130,10 +129,10 @@ async def serve(
                 listener = Listener(handler.handle, refuse=handler.refuse)
                 listeners = await _listen(config, sockets)
                 drained = trio.Event()
-                addresses = [each.socket.getsockname() for each in listeners]
                 connections.start_soon(_serve_data, listener, listeners, identities.server, drained)
-                urls = identities.server.urls(addresses)
-                services.start_soon(_announce, prober, office, task_status, Listening(urls, control_urls))
+                addresses = [each.socket.getsockname() for each in listeners]
+                urls = Listening(identities.server.urls(addresses), control_urls)
+                services.start_soon(_announce, prober, office, task_status, urls)
                 reloading = _Reload(gateway, office, prober, services, reload, identities, addresses)
                 listening.start_soon(orders.run, reloading.start)
                 await orders.stop()
@@ -162,6 +161,13 @@ def _gateway(
         websocket=config.server.websocket,
         spools=spools,
     )
+
+
+async def _read_standing(gateway: Gateway) -> None:
+    """What the ledger knows of channels, if it is there."""
+    with suppress(LedgerUnavailable):
+        await gateway.certificates.refresh()
+        await gateway.pauses.refresh()
 
 
 @asynccontextmanager
@@ -261,6 +267,7 @@ async def _announce(prober: Prober, office: Office, task_status: trio.TaskStatus
         await prober.round_over()
     finally:
         task_status.started(urls)
+    await tell_unknown_suppliers(office.ledger, office.config.catalogue)
 
 
 class _Reload:
@@ -320,6 +327,7 @@ class _Reload:
             gateway.upstream.close_idle()
             # What was wrong with a channel may be what was mended.
             gateway.router.breakers.forget()
+            self._nursery.start_soon(tell_unknown_suppliers, gateway.ledger, config.catalogue)
             log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
 
 

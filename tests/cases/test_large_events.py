@@ -159,6 +159,15 @@ async def test_a_whole_answer_of_megabytes_passes_untouched(sample, autojump_clo
             assert (await world.record(response)).charge_nanos == sample.charge_nanos
 
 
+async def test_a_whole_answer_over_the_limit_is_a_failure_of_the_provider(autojump_clock, monkeypatch):
+    monkeypatch.setattr(limits, "UNARY_BYTES_MAX", 100_000)
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    async with gateway(plain(200, json.dumps({**CHAT.body, "padding": "x" * 100_000}).encode())) as world:
+        response = await world.call("chat", body)
+        record = await world.record(response)
+    assert (response.status, record.state, record.reason) == (502, "released", "event_too_large")
+
+
 # -- dialects ---------------------------------------------------------------------------------------------------------
 
 

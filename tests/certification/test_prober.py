@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 import trio
 
 from hoptrio import limits
@@ -223,12 +224,32 @@ async def test_no_ledger_no_round(site, autojump_clock):
     site.plays(good=WORKS)
     async with site.process(good=channel("good.test")) as process:
         site.store.outage = StoreUnavailable("gone")
-        await trio.sleep(5)
-        assert process.world.gateway.probing
-        assert site.asked("good") == 0
-        site.store.outage = None
-        await trio.sleep(1)
+        with structlog.testing.capture_logs() as logged:
+            await trio.sleep(5)
+            assert process.world.gateway.probing
+            assert site.asked("good") == 0
+            site.store.outage = None
+            await trio.sleep(3)
         assert await process.streams() == [200]
+        said = [line["event"] for line in logged if line["event"].startswith("certificates")]
+        assert said == [
+            "certificates cannot be read now; those that are known stand",
+            "certificates can be read again",
+        ]
+
+
+async def test_a_config_is_taken_over_though_the_ledger_is_away(site, autojump_clock):
+    """A reload in an outage is not lost: whoever waits for the round waits so long and no longer."""
+    site.plays(good=WORKS, new=WORKS)
+    async with site.process(good=channel("good.test")) as process:
+        await process.round()
+        site.store.outage = StoreUnavailable("gone")
+        began_at = trio.current_time()
+        await process.prober.prepare(process.world.gateway.catalogue)
+        assert trio.current_time() == pytest.approx(began_at + limits.ROUND_S, abs=0.5)
+        site.store.outage = None
+        await trio.sleep(limits.CERTIFICATES_S + 1)
+        assert await ready(process) == (200, False)
 
 
 @pytest.mark.parametrize("script", ["fail=no-head", "fail=pings@2"])

@@ -89,6 +89,7 @@ def test_a_question_has_one_answer(both, command):
         (("account", "adjust", "acme", "-11", "--why", "w"), 1, "available"),
         (("key", "create", "--account", "acme", "--contract", "none"), 2, "no contract none; there are anypath"),
         (("key", "create", "--account", "nobody"), 1, "no account nobody"),
+        (("key", "create", "--account", "acme", "--expires", "2026-01-31"), 2, "2026-01-31T00:00:00.000Z is over"),
         (("key", "revoke", "key_none"), 1, "no key key_none"),
         (("request", "show", "req_none"), 1, "no request req_none"),
         (("ledger", "release", "hold_none", "--why", "w"), 1, "no hold hold_none"),
@@ -108,8 +109,8 @@ def test_changes_are_made_there(ask, server):
     assert ask("account", "adjust", "a/b c", "-5", "--why", "typo")[1]["balance"] == "0.25"
     assert ask("account", "disable", "a/b c")[1]["disabled"] is True
     assert ask("account", "disable", "a/b c", "--undo")[1]["disabled"] is False
-    status, made = ask("key", "create", "--account", "a/b c", "--expires", "2030-01-31", "--model", "sim-small")
-    assert (status, made["expires_at"], made["secret"][:3]) == (0, "2030-01-31T00:00:00.000Z", "sk-")
+    status, made = ask("key", "create", "--account", "a/b c", "--expires", "2099-01-31", "--model", "sim-small")
+    assert (status, made["expires_at"], made["secret"][:3]) == (0, "2099-01-31T00:00:00.000Z", "sk-")
     assert ask("key", "revoke", made["id"])[1]["revoked"] is True
     assert server[0].command("account", "show", "a/b c")["balance"] == "0.25"
 

@@ -133,15 +133,23 @@ def test_a_key_shows_its_secret_once(call):
     call("account", "create", "acme")
     status, made = call(
         "key", "create", "--account", "acme", "--contract", "patient", "--max-streams", "3", "--rpm", "60",
-        "--budget", "5", "--per", "day", "--expires", "2027-01-31", "--model", "m",
+        "--budget", "5", "--per", "day", "--expires", "2099-01-31", "--model", "m",
     )  # fmt: skip
     assert status == 0
     assert made["secret"].startswith("sk-")
     [listed] = call("key", "list", "--account", "acme")[1]
     assert listed == {name: value for name, value in made.items() if name != "secret"}
-    assert (listed["budget"], listed["per"], listed["expires_at"]) == ("5", "day", "2027-01-31T00:00:00.000Z")
+    assert (listed["budget"], listed["per"], listed["expires_at"]) == ("5", "day", "2099-01-31T00:00:00.000Z")
     assert made["secret"].encode() not in b"".join(path.read_bytes() for path in Path().glob("ledger.db*"))
     assert call("key", "revoke", made["id"])[1]["revoked"] is True
+
+
+def test_a_key_that_could_never_be_used_is_not_made(call):
+    call("account", "create", "acme")
+    status, told = call("key", "create", "--account", "acme", "--expires", "2026-01-31")
+    assert (status, told["error"]["code"]) == (2, "invalid_value")
+    assert told["error"]["message"].startswith("2026-01-31T00:00:00.000Z is over")
+    assert call("key", "list")[1] == []
 
 
 def test_a_request_is_shown_with_its_settlement(call, stream):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import trio
 from starlette.requests import HTTPConnection
 
 from hoptrio import limits
-from hoptrio.control.guesses import caller
+from hoptrio.control.guesses import Guesses, caller
 from hoptrio.control.sessions import Sessions
 from hoptrio.telemetry.board import FiguresBoard
 from tests.support.controlling import BASE, TOKEN
@@ -252,3 +253,55 @@ async def test_a_body_beyond_the_limit_is_refused(control):
     async with control.program() as program:
         answer = await program.post("/logout", content=b"x" * (limits.CONTROL_BODY_BYTES_MAX + 1))
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_a_body_that_trickles_is_refused_in_time(control, autojump_clock):
+    """Slowly but for ever: the counterpart of a slow head."""
+
+    async def trickle():
+        while True:
+            yield b"x"
+            await trio.sleep(1)
+
+    async with control.program() as program:
+        answer = await program.post("/api/accounts", content=trickle(), timeout=None)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (408, "request_timeout")
+    assert trio.current_time() == pytest.approx(limits.CONTROL_BODY_S, abs=2)
+
+
+async def test_a_form_of_too_many_fields_is_refused(control):
+    async with control.person() as person:
+        fields = {f"f{number}": "1" for number in range(limits.CONTROL_FIELDS_MAX + 1)}
+        answer = await person.client.post("/logout", data=fields)
+    assert answer.status_code == 400
+
+
+async def test_requests_beyond_those_that_are_answered_at_a_time_are_told_to_come_again(control, nursery, monkeypatch):
+    """Pages that watch stay open, so that a flood of them would otherwise be as many tasks."""
+    monkeypatch.setattr(limits, "CONTROL_REQUESTS_MAX", 3)
+    running, go_on = [], trio.Event()
+
+    async def body():
+        running.append(1)
+        yield b"{"
+        await go_on.wait()
+        yield b"}"
+
+    async with control.program() as program:
+        for _ in range(3):
+            nursery.start_soon(partial(program.post, "/api/accounts", content=body()))
+        with trio.fail_after(5):
+            while len(running) < 3:
+                await trio.lowlevel.checkpoint()
+        refused = await program.get("/api/accounts")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "server_is_overloaded")
+        assert refused.headers["retry-after"] == "1"
+        go_on.set()
+
+
+async def test_wrong_tokens_of_a_flood_of_addresses_are_forgotten_oldest_first(monkeypatch):
+    monkeypatch.setattr(limits, "LOGIN_CALLERS_MAX", 3)
+    guesses = Guesses(list)
+    for number in range(10):
+        guesses.wrong(HTTPConnection({"type": "http", "headers": [], "client": (f"192.0.2.{number}", 1)}))
+    assert list(guesses._wrong) == ["192.0.2.7", "192.0.2.8", "192.0.2.9"]

@@ -102,13 +102,13 @@ async def test_a_key_is_made_with_its_limits_and_its_secret_told_once(api):
     await api.post("/accounts", {"name": "acme"}, status=201)
     asked = {
         "account": "acme", "contract": "hopbase", "max_streams": 3, "rpm": 60, "budget": "2.5", "per": "day",
-        "expires": "2030-01-31T12:00:00+01:00", "models": ["sim-small", "no-such"],
+        "expires": "2099-01-31T12:00:00+01:00", "models": ["sim-small", "no-such"],
     }  # fmt: skip
     made = await api.post("/keys", asked, status=201)
     secret = made.pop("secret")
     assert secret.startswith("sk-")
     assert made.pop("unknown_models") == ["no-such"]
-    assert (made["budget"], made["per"], made["expires_at"]) == ("2.5", "day", "2030-01-31T11:00:00.000Z")
+    assert (made["budget"], made["per"], made["expires_at"]) == ("2.5", "day", "2099-01-31T11:00:00.000Z")
     listed = await api.get("/keys", account="acme")
     assert listed == [made]
     assert secret not in str(listed)
@@ -221,7 +221,8 @@ async def test_contracts_and_models_are_told_as_configured(api):
         ("POST", "/accounts/a/deposits", {"account": "b", "amount": "1"}),
         ("POST", "/keys", {"account": "a", "budget": "1"}),
         ("POST", "/keys", {"account": "a", "contract": "none"}),
-        ("POST", "/keys", {"account": "a", "expires": "2030-01-01T00:00:00"}),
+        ("POST", "/keys", {"account": "a", "expires": "2099-01-01T00:00:00"}),
+        ("POST", "/keys", {"account": "a", "expires": "2026-01-31T00:00:00Z"}),
         ("POST", "/certifications", {"channel": "none"}),
         ("GET", "/accounts?limit=0", None),
         ("GET", "/accounts?limit=many", None),

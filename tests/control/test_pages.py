@@ -179,6 +179,7 @@ async def test_a_keys_secret_is_on_one_page_once(control, person):
         ({"budget": "a"}, "not a decimal amount"),
         ({"budget": "1", "budget_per": "year"}, "period, day or month"),
         ({"expires": "tomorrow"}, "Expires"),
+        ({"expires": "2026-01-31T10:00"}, "is over"),
     ],
 )
 async def test_a_key_that_cannot_be_made_is_said_to_be_wrong(control, person, fields, words):

@@ -10,6 +10,8 @@ import trio
 import trio.testing
 import trustme
 
+from hoptrio import limits
+
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
@@ -191,3 +193,19 @@ async def test_an_ipv4_client_of_a_dual_stack_port_has_its_ipv4_name(make_listen
             await client.receive_some()
         listener.drain()
     assert seen == ["127.0.0.1"]
+
+
+async def test_a_handshake_that_never_ends_is_given_up_after_the_time_of_a_head(make_listener, echo, autojump_clock):
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("localhost").configure_cert(server)
+    ours, theirs = trio.testing.memory_stream_pair()
+    listener = make_listener(echo)
+    async with trio.open_nursery() as nursery:
+        secured = trio.SSLStream(theirs, server, server_side=True, https_compatible=True)
+        nursery.start_soon(listener.serve, [Queue(secured)])
+        # The first bytes of a ClientHello that does not go on.
+        await ours.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        assert await ours.receive_some() == b""
+        assert trio.current_time() == pytest.approx(limits.HEAD_S, abs=1)
+        listener.drain()
+    assert listener.connections == 0

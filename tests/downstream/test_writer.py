@@ -197,6 +197,22 @@ async def test_a_slow_reader_gets_eight_megabytes_whole(gateway):
     assert received > 8 * MIB
 
 
+async def test_a_whole_answer_that_is_taken_a_little_at_a_time_has_an_end(gateway, monkeypatch):
+    """Each read counts as progress, so that without an end of its own a reader could keep 8 MiB for hours."""
+    monkeypatch.setattr(limits, "RESPOND_S", 0.3)
+
+    async def handler(exchange):
+        await exchange.writer.respond(200, [], b"x" * 8 * MIB)
+
+    client = await gateway.tcp(handler, receive_bytes=4096)
+    await client.send(GET)
+    with trio.fail_after(5):
+        while not gateway.closed.is_set():
+            await client.stream.receive_some(1)
+            await trio.sleep(0.005)
+    assert gateway.backlogs.bytes == 0
+
+
 async def test_one_event_larger_than_the_buffer_reaches_a_client_that_keeps_up(gateway, streaming):
     async def body(writer):
         writer.write(b"x" * 6 * MIB)

@@ -246,7 +246,7 @@ async def test_the_old_client_of_these_tests_speaks_tls_1_1_with_whoever_does(ol
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
-async def test_tls_1_1_is_refused_and_1_2_is_not(gateway, certificates, old, entrance):
+async def test_old_tls_is_refused(gateway, certificates, old, entrance):
     with pytest.raises(trio.BrokenResourceError):
         await shown(gateway, entrance, old)
     newer = certificates.trusting()

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from hoptrio import errors
 from hoptrio.control.answers import page
 from hoptrio.control.dashboard.forms import at_ms, count, names, note, text
+from hoptrio.control.reading import to_come
 from hoptrio.money import parse_nanos
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _limits(office: Office, form: Mapping[str, str]) -> dict[str, Any]:
         "rpm": count(form, "rpm", "Requests a minute"),
         "budget_nanos": parse_nanos(budget) if budget else None,
         "budget_per": text(form, "budget_per") if budget else None,
-        "expires_at_ms": at_ms(form, "expires", "Expires"),
+        "expires_at_ms": to_come(at_ms(form, "expires", "Expires"), office.ledger.now_ms()),
     }
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from hoptrio.control import reports, shapes
 from hoptrio.control.operation import operation
-from hoptrio.control.reading import amount, checked, milliseconds
+from hoptrio.control.reading import amount, checked, milliseconds, to_come
 from hoptrio.errors import BadRequest, Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def create_key(office: Office, asked: shapes.NewKey) -> shapes.KeyMade:
             rpm=asked.rpm,
             budget_nanos=None if asked.budget is None else amount(asked.budget),
             budget_per=asked.per,
-            expires_at_ms=milliseconds(asked.expires),
+            expires_at_ms=to_come(milliseconds(asked.expires), office.ledger.now_ms()),
             models=asked.models,
         )
     unknown = [model for model in asked.models if model not in models]
