@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench bench-check world chaos matrix kills api clients fuzz binary returns clean
+.PHONY: help demo test check format bench bench-check soak world chaos matrix kills api clients fuzz binary returns clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -12,6 +12,7 @@ help:
 	@echo "make format  mend what can be mended"
 	@echo "make bench   gateways next to each other, up to 20 minutes, and the ledger's rates (BENCH_ARGS=... are passed on)"
 	@echo "make bench-check  what a stream costs, counted, against the committed limits (BENCH_ARGS=--lock writes them)"
+	@echo "make soak    an hour of mixed load while everything is reloaded, killed and restarted (SOAK_ARGS='--minutes 3' is a look)"
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
@@ -54,6 +55,10 @@ bench:
 bench-check:
 	@scripts/setup test
 	$(BIN)/python -m bench check $(BENCH_ARGS)
+
+soak:
+	@scripts/setup test
+	$(BIN)/python -m bench soak $(SOAK_ARGS)
 
 world:
 	@scripts/setup test
