@@ -60,10 +60,10 @@ class Books(NamedTuple):
     input_nanos: int
     output_nanos: int
 
-    def lines(self, run: int) -> list[Line]:
-        """All requests of a run."""
+    def lines(self, run: int, call: str = "bench") -> list[Line]:
+        """All requests of a run, by what their callers' ids begin with."""
         # ":" is the character behind the digits.
-        return [_line(row) for row in self.rows(_REQUESTS, (f"bench-{run}-", f"bench-{run}-:"))]
+        return [_line(row) for row in self.rows(_REQUESTS, (f"{call}-{run}-", f"{call}-{run}-:"))]
 
     def balance(self) -> Balance:
         """As it stands."""

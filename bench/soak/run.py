@@ -20,6 +20,7 @@ from bench.contestants.hoptrio import DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS
 from bench.process import fetch, module, running
 from bench.provider import Served
 from bench.reconcile import Prices, reconcile, reconcile_balance
+from bench.soak.again import with_second_requests
 from bench.soak.crowd import Crowd
 from bench.soak.database import database
 from bench.soak.disturber import Disturber
@@ -27,12 +28,14 @@ from bench.soak.gateway import serving
 from bench.soak.result import Audit, End
 from bench.soak.sampler import Sampler, figures, measured
 from bench.soak.visit import visits
+from bench.soak.visitor import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.cores import Cores
     from bench.process import Running
+    from bench.reconcile import Reconciled
     from bench.soak.crowd import Ended
     from bench.soak.database import Database
     from bench.soak.gateway import Gateway
@@ -189,9 +192,7 @@ class _Run:
         self._told.step("the gateway ends")
         status = self._gateway.end(_END_S)
         self._told.step("the ledger is audited")
-        lines = self._books.lines(_RUN)
-        prices = Prices(self._books.input_nanos, self._books.output_nanos)
-        found = reconcile([each.seen for each in self._crowd.ended], served, lines, prices, deaths=True)
+        found = self._reconciled(served)
         return End(
             before=before,
             after=after,
@@ -210,6 +211,15 @@ class _Run:
             if max(each.descriptors for each in after) <= most or time.monotonic() > until:
                 return after
             time.sleep(_POLL_S)
+
+    def _reconciled(self, served: list[Served]) -> Reconciled:
+        """Every stream, by what its client, the provider and the ledger say."""
+        books = self._books
+        told = with_second_requests(books.lines(_RUN), books.lines(_RUN, AGAIN), served)
+        seen = [each.seen for each in self._crowd.ended]
+        prices = Prices(books.input_nanos, books.output_nanos)
+        found = reconcile(seen, told.served, told.lines, prices, deaths=True)
+        return msgspec.structs.replace(found, wrong=(*told.wrong, *found.wrong))
 
     def _unbalanced(self, charged_nanos: int) -> Iterator[str]:
         books, balance = self._books, self._books.balance()

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
     from bench.soak.visit import Visit
 
-__all__ = ["BROKEN", "ENDED", "Door", "Visitor"]
+__all__ = ["AGAIN", "BROKEN", "ENDED", "Door", "Visitor"]
+
+#: What the caller's id of a visit's second request begins with.
+AGAIN = "again"
 
 #: A visit that takes longer is given up.
 VISIT_S = 180.0
@@ -158,7 +161,7 @@ class _Call:
             key=_WRONG_KEY if visit.kind == "refused" else self._door.key,
             model=MODEL + visit.channel,
             prompt=line(visit.asked),
-            call=f"{'again' if again else 'bench'}-{visit.asked.run}-{visit.number}",
+            call=f"{AGAIN if again else 'bench'}-{visit.asked.run}-{visit.number}",
             usage_asked=True,
             stream=visit.streams,
             headers=headers,
@@ -218,7 +221,9 @@ class _Call:
         # Counted together, and not told again.
         both = Answer(self._dialog, _nothing)
         both.body(bytes(body), 0)
-        both.status, both.request_id = first.status, first.request_id
+        # It is the first one's, unless that came to nothing.
+        told = self.visit.kind == "retrying" and self.answer.status == 200
+        both.status, both.request_id = first.status, self.answer.request_id if told else first.request_id
         self.answer = both
 
     async def turn(self) -> None:
