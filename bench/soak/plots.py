@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["draw"]
 
 _MIB = 1024 * 1024
-_COLOURS = {"reload": "#4c72b0", "certificate": "#55a868", "kill": "#c44e52", "database": "#8172b3"}
+_COLOURS = {"reload": "#4c72b0", "certificate": "#55a868", "kill": "#c44e52", "database": "#dd8452"}
 _INK = ("#c44e52", "#4c72b0", "#55a868", "#8172b3", "#937860", "#da8bc3", "#8c8c8c", "#64b5cd")
 #: Rates and quantiles are those of so long.
 _WINDOW_S = 30.0

@@ -179,7 +179,8 @@ class _Run:
         with trio.move_on_after(_SETTLED_S):
             while True:
                 found = figures(await trio.to_thread.run_sync(self._gateway.metrics))
-                if found.get("streams") == 0 and not sum(found["holds"].values()):
+                holds = found.get("holds")
+                if found.get("streams") == 0 and holds is not None and not sum(holds.values()):
                     return
                 await trio.sleep(_POLL_S)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -103,16 +102,17 @@ def measured(gateway: Gateway, *, private: bool) -> tuple[Process, ...]:
 
 
 def figures(text: str) -> dict[str, Any]:
-    """Of the control plane's metrics: streams that run, and open holds by age."""
+    """Of the control plane's metrics: streams that run, and open holds by age, which are not told while the database is
+    away."""
     if not text:
         return {}
-    streams, holds = 0, Counter[str]()
+    streams, holds = 0, dict[str, int]()
     for name, age, value in _FIGURE.findall(text):
         if name == "hoptrio_streams_open":
             streams += int(float(value))
         else:
-            holds[age] += int(float(value))
-    return {"streams": streams, "holds": dict(holds)}
+            holds[age] = int(float(value))
+    return {"streams": streams, "holds": holds or None}
 
 
 def _bytes_below(folder: Path) -> int:

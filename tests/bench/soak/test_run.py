@@ -67,3 +67,4 @@ def test_figures_of_a_control_plane_that_does_not_answer_are_none() -> None:
     )
     assert figures(text) == {"streams": 7, "holds": {"10": 5, "older": 1}}
     assert figures("") == {}
+    assert figures(text[: text.index("hoptrio_holds")])["holds"] is None
