@@ -3,7 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
 
-.PHONY: help demo test check format bench bench-check soak world chaos matrix kills api clients fuzz binary returns clean
+.PHONY: help demo test check format bench bench-check soak world chaos matrix kills api clients fuzz binary returns lock \
+	audit pythons clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -21,6 +22,9 @@ help:
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
 	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make lock    requirements/*.txt anew: the newest versions that pyproject.toml allows, with hashes"
+	@echo "make audit   known vulnerabilities of what is locked, as PyPI knows them"
+	@echo "make pythons the tests of the rooms and the demo on every Python from 3.11 on that is found (PYTHONS=... names them)"
 	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
 
 demo:
@@ -81,6 +85,15 @@ binary:
 	@scripts/binary
 	@scripts/setup test
 	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
+
+lock:
+	@scripts/lock
+
+audit:
+	@scripts/lock audit
+
+pythons:
+	@scripts/pythons
 
 kills:
 	@scripts/setup test
