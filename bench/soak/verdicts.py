@@ -10,6 +10,7 @@ from bench.soak.gateway import SPOOL_BYTES_MAX
 from bench.soak.lives import lives, trend_of
 from bench.soak.result import Verdict
 from bench.soak.slope import Trend
+from hoptrio.limits import POSTGRES_READERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,17 +25,17 @@ _MIB = 1024 * 1024
 #: in twelve leaves behind is found. Less than 2 MiB over the whole time is the allocator's, and no trend.
 MEMORY_PER_HOUR_BYTES = 8 * _MIB
 _MEMORY_NOISE_BYTES = 2 * _MIB
-#: One in a thousand streams.
-DESCRIPTORS_PER_HOUR = 4.0
-_DESCRIPTORS_NOISE = 3.0
+#: One in three hundred streams. Idle connections to the provider, and with them the least of half a minute, come and go
+#: with the load; what is left when nobody is there any more is compared without that.
+DESCRIPTORS_PER_HOUR = 12.0
+_DESCRIPTORS_NOISE = 10.0
 #: Two for each stream that is open: those that a stream in two hundred leaves behind.
 TASKS_PER_HOUR = 20.0
 _TASKS_NOISE = 10.0
 #: The ages of open holds, up to so many seconds, that a running stream may have.
 _YOUNG = frozenset({"10", "60", "300"})
-#: Connections to PostgreSQL that are opened when they are first needed (`limits.POSTGRES_READERS`), and the file of the
-#: journal and of the spool.
-_LATER_DESCRIPTORS = 8
+#: Connections to PostgreSQL that are opened when they are first needed.
+_LATER_DESCRIPTORS = POSTGRES_READERS
 #: What an error of the log may say, after what was done.
 _EXPECTED_ERRORS = ("worker crashed",)
 
