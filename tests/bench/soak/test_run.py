@@ -29,9 +29,11 @@ def test_a_run_that_is_ended_by_hand_is_reconciled_to_the_last_visit(tmp_path: P
     plan = Plan(lasts_s=60.0, old_s=30.0, judged_s=40.0, turns=(Turn(0.5, "database"),))
     load = Load(rate=15.0, at_once=30, longest_s=1.5, seed=SEED, quiet_s=0.0)
     steps: list[str] = []
+    ended: list[float] = []
 
     def told(sample: Sample) -> None:
-        if sample.at_s >= EARLY_S:
+        if sample.at_s >= EARLY_S and not ended:
+            ended.append(sample.at_s)
             os.kill(os.getpid(), signal.SIGINT)
 
     lived = soak(plan, load, "sqlite", cores_of_this_machine(), tmp_path, Told(steps.append, told))
