@@ -2,15 +2,18 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 export VENV
+# Strict: a broken link, or a page without a place, fails. The variable silences an advertisement.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
-.PHONY: help demo test check format bench bench-check soak world chaos matrix kills api clients fuzz binary returns lock \
-	audit pythons clean
+.PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns \
+	lock audit pythons clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
 	@echo "make test    everything the tests need, then the tests (TEST_ARGS=... are passed on)"
-	@echo "make check   format, lint, types, layers and tidiness"
+	@echo "make check   format, lint, types, layers, tidiness and the documentation"
 	@echo "make format  mend what can be mended"
+	@echo "make docs    the documentation as a site, into build/site"
 	@echo "make bench   gateways next to each other, up to 20 minutes, and the ledger's rates (BENCH_ARGS=... are passed on)"
 	@echo "make bench-check  what a stream costs, counted, against the committed limits (BENCH_ARGS=--lock writes them)"
 	@echo "make soak    an hour of mixed load while everything is reloaded, killed and restarted (SOAK_ARGS='--minutes 3' is a look)"
@@ -44,6 +47,12 @@ check:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
+	$(MKDOCS)
+
+docs:
+	@scripts/setup docs
+	$(BIN)/python -m tests.support.pages
+	$(MKDOCS)
 
 format:
 	@scripts/setup test

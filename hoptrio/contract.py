@@ -46,28 +46,94 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One row of the table: the field, what it may be (None: any number in `bounds`), and each preset's answer."""
+    """One row of the table: the field, what it may be (None: any number in `bounds`), each preset's answer, and what
+    it decides, for the reference of the config."""
 
     name: str
     values: tuple[Any, ...] | None
     hopbase: Any
     anypath: Any
     hoptrio: Any
+    about: str
     bounds: tuple[float, float] | None = None
 
 
 FIELDS: tuple[Field, ...] = (
-    Field("protocols", ALL_PROTOCOLS, ALL_PROTOCOLS[:3], ALL_PROTOCOLS, ALL_PROTOCOLS),
-    Field("keepalive", ("off", "interval", "idle"), "interval", "off", "idle"),
-    Field("keepalive_seconds", None, 10.0, 10.0, 10.0, bounds=(0.1, 600)),
-    Field("usage", ("optional", "required"), "optional", "required", "optional"),
-    Field("failure", ("event", "truncate", "event_abort"), "event", "truncate", "event_abort"),
-    Field("interrupted", ("charge", "release"), "charge", "release", "release"),
-    Field("attempts", None, 2, 1, 1, bounds=(1, 5)),
-    Field("stall", (True, False), True, False, True),
-    Field("deadline_seconds", None, 600.0, 600.0, 600.0, bounds=(1, 600)),
-    Field("certified_only", (True, False), False, True, True),
-    Field("reattach", (True, False), False, False, True),
+    Field(
+        "protocols",
+        ALL_PROTOCOLS,
+        ALL_PROTOCOLS[:3],
+        ALL_PROTOCOLS,
+        ALL_PROTOCOLS,
+        "The protocols that may be spoken. A call in another one is a 404.",
+    ),
+    Field(
+        "keepalive",
+        ("off", "interval", "idle"),
+        "interval",
+        "off",
+        "idle",
+        "When keep-alives are written: never, regularly, or after a silence.",
+    ),
+    Field("keepalive_seconds", None, 10.0, 10.0, 10.0, "The interval, or the silence.", bounds=(0.1, 600)),
+    Field(
+        "usage",
+        ("optional", "required"),
+        "optional",
+        "required",
+        "optional",
+        "Whether a Chat stream must ask for usage, by `stream_options.include_usage`.",
+    ),
+    Field(
+        "failure",
+        ("event", "truncate", "event_abort"),
+        "event",
+        "truncate",
+        "event_abort",
+        "How a failure is told after the status: an error event, a broken connection, or the one and then the other.",
+    ),
+    Field(
+        "interrupted",
+        ("charge", "release"),
+        "charge",
+        "release",
+        "release",
+        "Whether an interrupted answer is charged for what was produced, or nothing.",
+    ),
+    Field(
+        "attempts",
+        None,
+        2,
+        1,
+        1,
+        "How often a request is tried while no output has reached the client.",
+        bounds=(1, 5),
+    ),
+    Field(
+        "stall",
+        (True, False),
+        True,
+        False,
+        True,
+        "Whether a stream without progress ends after the model's stall limit.",
+    ),
+    Field("deadline_seconds", None, 600.0, 600.0, 600.0, "From the first dispatch to the end.", bounds=(1, 600)),
+    Field(
+        "certified_only",
+        (True, False),
+        False,
+        True,
+        True,
+        "Whether shared routes stream over certified channels only.",
+    ),
+    Field(
+        "reattach",
+        (True, False),
+        False,
+        False,
+        True,
+        "Whether a client may come back to its stream, and send a request again without a second charge.",
+    ),
 )
 
 

@@ -82,18 +82,18 @@ CHAINS_TOTAL_BYTES_MAX = 512 * MIB
 
 # -- stream: what waits for a client, and for how long ---------------------------------------------------------------
 
-#: Events waiting for one client (contract: 4 MiB), and for all clients of the process.
+#: Events waiting for one client, and for all clients of the process.
 BACKLOG_BYTES_MAX = 4 * MIB
 BACKLOG_TOTAL_BYTES_MAX = 512 * MIB
-#: A client that takes nothing for this long has left (contract).
+#: A client that takes nothing for this long has left.
 WRITE_STALL_S = 30.0
-#: What is undelivered this long after the deadline is dropped and the connection aborted (contract).
+#: What is undelivered this long after the deadline is dropped and the connection aborted.
 DELIVERY_GRACE_S = 60.0
-#: A settlement that is not durable by then fails the stream by its `failure` row (contract).
+#: A settlement that is not durable by then fails the stream by its `failure` row.
 SETTLE_S = 10.0
-#: Gemini has no terminal event: this much silence after a finishReason is the end of the body (contract).
+#: Gemini has no terminal event: this much silence after a finishReason is the end of the body.
 GEMINI_TAIL_S = 30.0
-#: After a Responses `error` event, `response.failed` is awaited this long (contract).
+#: After a Responses `error` event, `response.failed` is awaited this long.
 RESPONSES_FAILED_S = 5.0
 #: Text of an answer that is kept to be measured should usage be missing: 600 s at 1,500 tokens a second are 3.6 MB.
 #: What is beyond it is not charged. The parts (choices, items, blocks) it is kept by; further ones share one.
@@ -121,9 +121,9 @@ COUNT_ABSENT_S = 600.0
 #: OpenAI, 258 a tile at Google; a page of a document as many. And what a chat template adds to a message.
 ATTACHMENT_TOKENS = 1_600
 TURN_TOKENS = 4
-#: The contract's deadline, from the first dispatch.
+#: The longest deadline a contract may have, and the default; from the first dispatch.
 DEADLINE_S = 600.0
-#: No model progress for this long is a stall, unless the model says otherwise; seed 1: "about 90-150 s".
+#: No model progress for this long is a stall, unless the model says otherwise; 90 to 150 s are usual.
 STALL_S = 120.0
 STALL_MIN_S = 10.0
 STALL_MAX_S = 590.0
@@ -134,7 +134,7 @@ STALL_MAX_S = 590.0
 CONVERTED_BYTES_MAX = 64 * MIB
 #: Choices of one answer that a conversion keeps apart; the most that OpenAI gives.
 CHOICES_MAX = 128
-#: One SSE event; images arrive as one event of several MiB (contract: 16 MiB).
+#: One SSE event; images arrive as one event of several MiB.
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
 EVENT_LARGE_BYTES = 64 * KIB
@@ -297,7 +297,7 @@ PROBE_OUTPUT_TOKENS = 512
 #: Probes one process makes at a time, and on one channel.
 PROBES_MAX = 32
 PROBES_OF_CHANNEL_MAX = 8
-#: One thing is probed at most this often, over all processes of a ledger (contract).
+#: One thing is probed at most this often, over all processes of a ledger.
 PROBE_EVERY_S = 600.0
 #: A probe that no provider got may be made again after this.
 PROBE_UNREACHED_S = 30.0
@@ -309,12 +309,12 @@ PROBE_CLAIM_S = 75.0
 PROBE_ROUND_S = 0.1
 #: A start is announced, and a new config taken over, this much later at most, where the probes of new channels hang.
 ROUND_S = 10.0
-#: Streams in a row without evidence that make a probe decide: from several accounts, from one (contract).
+#: Streams in a row without evidence that make a probe decide: from several accounts, from one.
 SUSPECTS_OF_SEVERAL = 3
 SUSPECTS_OF_ONE = 10
 #: A key's requests a minute are the holds it placed in the last so many milliseconds.
 RATE_WINDOW_MS = 60_000
-#: Output that ended in a release is counted, and compared with that of other keys, for this long (contract).
+#: Output that ended in a release is counted, and compared with that of other keys, for this long.
 RELEASED_WINDOW_S = 600.0
 #: Records of refused requests that are kept for one key a minute and process: what an agent in a loop is refused for is
 #: said by the first; the rest would only fill the disk.

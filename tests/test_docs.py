@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hoptrio.certification.finding import Finding, Weight, weight_of, words_for
-from hoptrio.cli.main import COMMANDS
 from hoptrio.contract import ENDS, FIELDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,8 +47,3 @@ def test_every_finding_of_a_probe_is_as_on_the_page() -> None:
     for finding in Finding:
         certified = finding is Finding.CERTIFIED
         assert found[finding.value] == ["" if certified else weighs[weight_of(finding)], words_for(finding)]
-
-
-def test_every_command_of_the_readme_is_there() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^hoptrio (\w+)", text, re.MULTILINE)) <= COMMANDS.keys()

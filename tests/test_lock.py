@@ -17,12 +17,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 BUILD = [*PROJECT["build-system"]["requires"], "editables>=0.5"]
+#: `hoptrio[docs]` in the tests' extra is the other extra.
+TEST = [each for each in EXTRAS["test"] if not each.startswith("hoptrio[")] + EXTRAS["docs"]
 #: File -> what it has to fit.
 WANTED = {
     "runtime": PROJECT["project"]["dependencies"],
     "build": BUILD,
     "binary": PROJECT["project"]["dependencies"] + EXTRAS["binary"],
-    "test": PROJECT["project"]["dependencies"] + EXTRAS["test"] + BUILD,
+    "docs": PROJECT["project"]["dependencies"] + EXTRAS["docs"],
+    "test": PROJECT["project"]["dependencies"] + TEST + BUILD,
 }
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 each_file = pytest.mark.parametrize("file", WANTED)
@@ -75,7 +78,7 @@ def test_no_place_is_named(file):
     assert not re.search(r"https?:|file:|index-url|find-links|trusted-host|/\w+/", text(file))
 
 
-@pytest.mark.parametrize("file", ["runtime", "build"])
+@pytest.mark.parametrize("file", ["runtime", "build", "docs"])
 def test_what_is_tested_is_what_is_installed_elsewhere(file):
     tested = versions("test")
     assert versions(file).items() <= tested.items()

@@ -103,7 +103,13 @@ def list_(invocation: Invocation) -> None:
 @click.argument("name")
 @click.option("--entries", is_flag=True, help="Its entries too, oldest first.")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Entries behind this seq.")
-@click.option("--limit", type=click.IntRange(min=1, max=CLI_ROWS_MAX), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=CLI_ROWS_MAX),
+    default=100,
+    show_default=True,
+    help="How many entries at most.",
+)
 @click.pass_obj
 def show(invocation: Invocation, name: str, entries: bool, after: int, limit: int) -> None:
     """Show an account."""

@@ -68,7 +68,7 @@ def release(invocation: Invocation, hold_id: str, why: str) -> None:
 @click.option("--from", "since_ms", type=DATE, default=0, metavar="DATE", help="From then on; default: all.")
 @click.option("--to", "until_ms", type=DATE, default=_NO_END_MS, metavar="DATE", help="Before then; default: all.")
 @click.option("--account", "account_name", metavar="NAME", help="This account's only.")
-@click.option("--what", type=click.Choice(list(LAYOUTS)), default="entries", show_default=True)
+@click.option("--what", type=click.Choice(list(LAYOUTS)), default="entries", show_default=True, help="Of which kind.")
 @click.option("--format", "form", type=click.Choice(["csv", "json"]), help="Default: csv, or json with --json.")
 @click.pass_obj
 def export(

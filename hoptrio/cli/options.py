@@ -230,7 +230,7 @@ def shared_options() -> list[click.Option]:
             metavar="FILE",
             expose_value=False,
             callback=_remember_config,
-            help=f"The config file (default {DEFAULT_CONFIG}, or HOPTRIO_CONFIG).",
+            help=f"The config file; default: the one that HOPTRIO_CONFIG names, else {DEFAULT_CONFIG}.",
         ),
         click.Option(
             ["--control"],

@@ -43,17 +43,29 @@ def show(invocation: Invocation, request_id: str) -> None:
 
 
 @request.command("list")
-@click.option("--account", metavar="NAME")
-@click.option("--key", metavar="ID")
-@click.option("--protocol", type=click.Choice(["chat", "responses", "messages", "gemini"]))
-@click.option("--model")
-@click.option("--channel")
-@click.option("--state", type=click.Choice(["running", "captured", "released", "refused"]))
+@click.option("--account", metavar="NAME", help="This account's only.")
+@click.option("--key", metavar="ID", help="This key's only.")
+@click.option(
+    "--protocol", type=click.Choice(["chat", "responses", "messages", "gemini"]), help="What the client spoke."
+)
+@click.option("--model", help="The model that was asked for.")
+@click.option("--channel", help="The channel that was asked last.")
+@click.option(
+    "--state",
+    type=click.Choice(["running", "captured", "released", "refused"]),
+    help="What became of it.",
+)
 @click.option("--reason", help="Why it was released or refused.")
 @click.option("--client-request-id", help="The caller's own X-Client-Request-Id.")
-@click.option("--since", "since_ms", type=DATE, metavar="DATE")
-@click.option("--until", "until_ms", type=DATE, metavar="DATE")
-@click.option("--limit", type=click.IntRange(min=1, max=CLI_ROWS_MAX), default=50, show_default=True)
+@click.option("--since", "since_ms", type=DATE, metavar="DATE", help="Made from then on.")
+@click.option("--until", "until_ms", type=DATE, metavar="DATE", help="Made before then.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=CLI_ROWS_MAX),
+    default=50,
+    show_default=True,
+    help="How many requests at most.",
+)
 @click.pass_obj
 def list_(
     invocation: Invocation, /, limit: int, since_ms: int | None, until_ms: int | None, **where: str | None

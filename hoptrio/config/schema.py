@@ -213,23 +213,67 @@ class Table(BaseModel):
 
 
 class Server(Table):
-    """``[server]``: the data plane of one node."""
+    """The data plane of one node."""
 
-    listen: ListenText = Listen("127.0.0.1", 8080)
-    tls_certificate: str = ""
-    tls_key: str = ""
-    workers: int = Field(default=1, ge=1, le=256)
-    contract: Name = "hoptrio"
-    max_streams: int = Field(default=10_000, ge=1, le=1_000_000)
-    shutdown_grace_seconds: float = Field(default=limits.DEADLINE_S, ge=0, le=3_600)
-    cors_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_tuple)] = ("*",)
-    websocket: bool = True
-    released_output_limit: int = Field(default=20, ge=0)
-    reattach_minutes: float = Field(default=limits.SPOOL_KEPT_S / 60, ge=0, le=1_440)
-    reattach_bytes_max: int = Field(default=limits.SPOOL_STREAM_BYTES_MAX, ge=0, le=1024 * limits.MIB)
-    spool_dir: Name = SPOOL
-    spool_bytes_max: int = Field(default=limits.SPOOL_BYTES_MAX, ge=0)
-    trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_tuple)] = ()
+    listen: ListenText = Field(
+        default=Listen("127.0.0.1", 8080), description="Where the data plane listens. Port 0 takes any free one."
+    )
+    tls_certificate: str = Field(
+        default="", description="A file with the certificate chain (PEM). With `tls_key`: the data plane speaks HTTPS."
+    )
+    tls_key: str = Field(default="", description="A file with the certificate's private key (PEM).")
+    workers: int = Field(default=1, ge=1, le=256, description="Processes that share the port.")
+    contract: Name = Field(
+        default="hoptrio", description="The contract of keys that name none: a preset, or one of `[contracts]`."
+    )
+    max_streams: int = Field(
+        default=10_000,
+        ge=1,
+        le=1_000_000,
+        description="Requests in flight in one process, those whose client has left included. Beyond it a request is a "
+        "503 with `Retry-After`. It is lowered, with a warning, where the limit of open files is too small for it.",
+    )
+    shutdown_grace_seconds: float = Field(
+        default=limits.DEADLINE_S,
+        ge=0,
+        le=3_600,
+        description="How long running streams may go on after SIGTERM before they are ended and settled.",
+    )
+    cors_origins: Annotated[tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_tuple)] = Field(
+        default=("*",), description="Origins whose pages may call the data plane; `*` is every origin."
+    )
+    websocket: bool = Field(
+        default=True, description="Whether Responses may be spoken over a WebSocket. If not, an upgrade is a 426."
+    )
+    released_output_limit: int = Field(
+        default=20,
+        ge=0,
+        description="Answers with output that nobody paid, per key, model and 10 minutes, beyond which the key gets a "
+        "429. 0 is no limit.",
+    )
+    reattach_minutes: float = Field(
+        default=limits.SPOOL_KEPT_S / 60,
+        ge=0,
+        le=1_440,
+        description="How long after its end an answer is kept for a client that comes back. 0 keeps nothing.",
+    )
+    reattach_bytes_max: int = Field(
+        default=limits.SPOOL_STREAM_BYTES_MAX,
+        ge=0,
+        le=1024 * limits.MIB,
+        description="The size, in bytes, up to which one answer is kept.",
+    )
+    spool_dir: Name = Field(
+        default=SPOOL, description="The directory in which answers are kept: on a local disk, made with mode 0700."
+    )
+    spool_bytes_max: int = Field(
+        default=limits.SPOOL_BYTES_MAX,
+        ge=0,
+        description="Bytes on disk of all kept answers of the machine. Beyond it the oldest go first.",
+    )
+    trusted_proxies: Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_tuple)] = Field(
+        default=(), description="Addresses or networks whose `X-Forwarded-For` is believed."
+    )
 
     @property
     def keeps_streams(self) -> bool:
@@ -238,54 +282,113 @@ class Server(Table):
 
 
 class Control(Table):
-    """``[control]``: the control plane. Without a token it is not served."""
+    """The control plane: dashboard, API and metrics. Without a token it is not served."""
 
-    listen: ListenText = Listen("127.0.0.1", 8081)
-    tls_certificate: str = ""
-    tls_key: str = ""
-    token: Secret = Field(default="", repr=False)
-    #: Where browsers reach the data plane, if that is not where it listens (a proxy in front, say): for the playground.
-    gateway_url: Annotated[str, AfterValidator(_gateway_url)] = ""
+    listen: ListenText = Field(default=Listen("127.0.0.1", 8081), description="Where the control plane listens.")
+    tls_certificate: str = Field(
+        default="",
+        description="A file with the certificate chain (PEM). With `tls_key`: the control plane speaks HTTPS.",
+    )
+    tls_key: str = Field(default="", description="A file with the certificate's private key (PEM).")
+    token: Secret = Field(
+        default="", repr=False, description="What opens it: for people at the login, for programs as a bearer token."
+    )
+    gateway_url: Annotated[str, AfterValidator(_gateway_url)] = Field(
+        default="",
+        description="The address at which browsers reach the data plane, for the playground. Needed only where that is "
+        "not the address it listens on, behind a proxy for example.",
+    )
 
 
 class LedgerSettings(Table):
-    """``[ledger]``: the database of the balances. Once `build` returns, the path of an SQLite file is absolute, and so
-    is `journal`, which is empty where settlements need none."""
+    """The database of accounts, holds and entries."""
 
-    url: Annotated[Secret, AfterValidator(_ledger_url)] = Field(default="sqlite:///hoptrio.db", repr=False)
-    #: The directory of this machine's journals; default: `JOURNAL`, for PostgreSQL.
-    journal: str = ""
-    currency: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,7}$")] = "USD"
-    retention_days: int = Field(default=0, ge=0, le=36_500)
+    # Once `build` returns, the path of an SQLite file is absolute, and so is `journal`, which is empty where
+    # settlements need none.
+
+    url: Annotated[Secret, AfterValidator(_ledger_url)] = Field(
+        default="sqlite:///hoptrio.db",
+        repr=False,
+        description="The database: `sqlite:///PATH`, or any `postgresql://` address that libpq takes.",
+    )
+    journal: str = Field(
+        default="",
+        description="A directory on a local disk in which settlements are made durable before they go to the database. "
+        f"Empty: `{JOURNAL}` with PostgreSQL, no journal with SQLite.",
+    )
+    currency: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,7}$")] = Field(
+        default="USD",
+        description="The unit of every amount: a capital letter and two to seven capital letters or digits.",
+    )
+    retention_days: int = Field(
+        default=0,
+        ge=0,
+        le=36_500,
+        description="How long records of requests are kept; 0 is for ever. Holds and entries are always kept.",
+    )
 
 
 class Certification(Table):
-    """``[certification]``: when channels are probed."""
+    """When channels are probed."""
 
-    probe_at_start: bool = True
-    valid_days: int = Field(default=30, ge=1, le=36_500)
+    probe_at_start: bool = Field(
+        default=True, description="Whether channels without a valid certificate are probed when the gateway starts."
+    )
+    valid_days: int = Field(
+        default=30, ge=1, le=36_500, description="How long a certificate is valid. It is renewed before its end."
+    )
 
 
 class PriceTable(Table):
-    """Prices per million tokens, per tool call and per image; ``[models.NAME.tiers.TIER]`` is one of these."""
+    """A further price table of a model. It allows the request field that selects it, such as `service_tier`."""
 
-    input: Amount | None = None
-    cached_input: Amount | None = None
-    cache_write: Amount | None = None
-    cache_write_1h: Amount | None = None
-    output: Amount | None = None
-    tools: dict[Name, Amount] | None = None
-    image: Amount | None = None
+    input: Amount | None = Field(default=None, description="Price of a million input tokens. Required.")
+    cached_input: Amount | None = Field(
+        default=None, description="Price of a million input tokens read from a cache. Default: `input`."
+    )
+    cache_write: Amount | None = Field(
+        default=None, description="Price of a million input tokens written to a cache. Default: `input`."
+    )
+    cache_write_1h: Amount | None = Field(
+        default=None, description="The same for a cache that is kept for an hour. Default: twice `input`."
+    )
+    output: Amount | None = Field(
+        default=None,
+        description="Price of a million output tokens, reasoning included. Required, but for embeddings and image "
+        "models.",
+    )
+    tools: dict[Name, Amount] | None = Field(
+        default=None,
+        description="Price of a call of each hosted tool, by its name. A tool without a price is not sold.",
+    )
+    image: Amount | None = Field(default=None, description="Price of one generated image.")
 
 
 class ModelTable(PriceTable):
-    """``[models.NAME]``: what a model costs and how large a request may be."""
+    """What a model costs, and how large a request may be."""
 
-    max_input_tokens: Tokens | None = None
-    max_output_tokens: Tokens | None = None
-    makes: Literal["text", "images"] | None = None
-    stall_seconds: float = Field(default=limits.STALL_S, ge=limits.STALL_MIN_S, le=limits.STALL_MAX_S)
-    tiers: dict[Name, PriceTable] = {}
+    max_input_tokens: Tokens | None = Field(
+        default=None,
+        description="Required. What is held for where the input is not plain text in the body, an image for example.",
+    )
+    max_output_tokens: Tokens | None = Field(
+        default=None,
+        description="A request that asks for more is lowered to it. Required, but for embeddings and image models.",
+    )
+    makes: Literal["text", "images"] | None = Field(
+        default=None,
+        description="`images`: the model is neither asked for text nor probed. Default: `images` if it has an `image` "
+        "price, else `text`.",
+    )
+    stall_seconds: float = Field(
+        default=limits.STALL_S,
+        ge=limits.STALL_MIN_S,
+        le=limits.STALL_MAX_S,
+        description="How long a stream may go without progress of the model. Also the wait for the provider's headers.",
+    )
+    tiers: dict[Name, PriceTable] = Field(
+        default={}, description="Further price tables, by the value that selects them."
+    )
 
 
 class Offer(Table):
@@ -300,26 +403,59 @@ def _offer(value: Any) -> Any:
 
 
 class ChannelTable(Table):
-    """``[channels.NAME]``: one provider account."""
+    """One account at a provider."""
 
-    protocols: Annotated[tuple[ProtocolName, ...], BeforeValidator(_tuple), AfterValidator(_unique)] = ()
-    base_url: Annotated[dict[ProtocolOrAny, BaseUrl], BeforeValidator(_base_urls)] = {}
-    api_key: Secret = Field(default="", repr=False)
-    models: Annotated[tuple[Annotated[Offer, BeforeValidator(_offer)], ...], BeforeValidator(_tuple)] = ()
-    route: Literal["shared", "dedicated"] = "shared"
-    accounts: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
-    keys: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = ()
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
-    weight: int = Field(default=1, ge=1, le=1_000_000)
-    max_streams: int = Field(default=500, ge=1, le=1_000_000)
-    include_usage: Literal["ask", "never"] = "ask"
-    unknown_fields: Literal["pass", "drop"] = "pass"
-    #: None = as the address of the channel wants it.
-    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
-    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default={}, repr=False)
-    auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = None
-    query: dict[Name, Secret] = Field(default={}, repr=False)
-    proxy: Annotated[Secret, AfterValidator(_proxy)] = Field(default="", repr=False)
-    ca_file: str = ""
-    supplier: str = ""
-    revenue_share: Share | None = None
+    protocols: Annotated[tuple[ProtocolName, ...], BeforeValidator(_tuple), AfterValidator(_unique)] = Field(
+        default=(),
+        description="Required. What the provider speaks there. `chat` also serves embeddings and images.",
+    )
+    base_url: Annotated[dict[ProtocolOrAny, BaseUrl], BeforeValidator(_base_urls)] = Field(
+        default={}, description="Required. The provider's address: one for all protocols, or a table with one for each."
+    )
+    api_key: Secret = Field(default="", repr=False, description="The key sent to the provider.")
+    models: Annotated[tuple[Annotated[Offer, BeforeValidator(_offer)], ...], BeforeValidator(_tuple)] = Field(
+        default=(),
+        description="Required. Names out of `[models]`; where the provider uses another name, "
+        "`{ name = ..., upstream = ... }`.",
+    )
+    route: Literal["shared", "dedicated"] = Field(
+        default="shared",
+        description="`shared` serves every account, and streams only once certified if the contract says so. "
+        "`dedicated` needs no certificate.",
+    )
+    accounts: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = Field(
+        default=(),
+        description="The accounts that a dedicated channel is for, by name. With `keys` empty too: everybody.",
+    )
+    keys: Annotated[tuple[Name, ...], BeforeValidator(_tuple)] = Field(
+        default=(), description="The keys that a dedicated channel is for, by id."
+    )
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000, description="Higher ones are asked first.")
+    weight: int = Field(default=1, ge=1, le=1_000_000, description="The channel's share among those of its priority.")
+    max_streams: int = Field(default=500, ge=1, le=1_000_000, description="Requests at a time, in each process.")
+    include_usage: Literal["ask", "never"] = Field(
+        default="ask", description="`never` for a Chat provider that refuses `stream_options`."
+    )
+    unknown_fields: Literal["pass", "drop"] = Field(
+        default="pass", description="Whether fields of a request that hoptrio does not know reach the provider."
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
+        default=None,
+        description="The name of the output limit in a converted Chat request. Default: `max_completion_tokens` at "
+        "OpenAI and Azure OpenAI, `max_tokens` elsewhere.",
+    )
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(
+        default={}, repr=False, description="Further headers for the provider."
+    )
+    auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = Field(
+        default=None, description="The header that carries `api_key`. Default: the protocol's own."
+    )
+    query: dict[Name, Secret] = Field(default={}, repr=False, description="Further query parameters for the provider.")
+    proxy: Annotated[Secret, AfterValidator(_proxy)] = Field(
+        default="", repr=False, description="An HTTP proxy on the way to the provider: `http://HOST:PORT`."
+    )
+    ca_file: str = Field(
+        default="", description="A file of certificate authorities (PEM) trusted for it, instead of the usual ones."
+    )
+    supplier: str = Field(default="", description="The account that gets a share of every charge on this channel.")
+    revenue_share: Share | None = Field(default=None, description="The supplier's share, from 0 to 1.")

@@ -106,9 +106,14 @@ class SqliteStore:
         connection = sqlite3.connect(
             f"{self._path.as_uri()}?mode=rw", uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {limits.SQLITE_WAL_PAGES}")
-        connection.execute(f"PRAGMA query_only = {query_only:d}")
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {limits.SQLITE_WAL_PAGES}")
+            connection.execute(f"PRAGMA query_only = {query_only:d}")
+        except BaseException:
+            # It opened, and what it opened is no database.
+            connection.close()
+            raise
         return connection
 
     # -- changes ------------------------------------------------------------------------------------------------------

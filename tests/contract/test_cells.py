@@ -596,7 +596,7 @@ async def test_row_internal_a_bug_ends_one_stream_and_releases(autojump_clock, m
 
     async with gateway(sse(*CHAT.events)) as world:
         with monkeypatch.context() as patch:
-            patch.setattr(EventPump, "_take", broken)
+            patch.setattr(EventPump, "_classify", broken)
             response = await world.call("chat")
         assert response.status == 500
         record = await world.record(response)

@@ -140,6 +140,16 @@ async def test_a_file_that_is_no_database_cannot_be_opened(tmp_path):
             pass
 
 
+def test_a_file_that_could_not_be_opened_is_not_kept_open(tmp_path):
+    path = tmp_path / "no.db"
+    path.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    with pytest.raises(StoreUnavailable) as failed:
+        SqliteStore(str(path), lambda: 0)
+    # Whoever logs the failure holds its frames, and with them what these have.
+    assert failed.value.__traceback__ is not None
+    assert str(path) not in {os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")}
+
+
 @pytest.mark.parametrize("url", ["", "ledger.db", "sqlite://ledger.db", "sqlite:///", "mysql://user@host/db"])
 async def test_other_urls_are_not_understood(url):
     with pytest.raises(ValueError, match="neither sqlite:///FILE nor postgresql:"):

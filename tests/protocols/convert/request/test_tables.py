@@ -20,7 +20,6 @@ from hoptrio.protocols.convert.request.conversation import Conversation
 from hoptrio.protocols.convert.request.tables import CHANNEL, CLIENT, Fate
 from hoptrio.protocols.events import Call, Framing, Protocol
 from hoptrio.protocols.gemini.request import camel
-from tests.support.conversion_page import PAGE, render, split
 
 CHAT, RESPONSES, MESSAGES, GEMINI = Protocol
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
@@ -314,7 +313,3 @@ def test_every_parameter_of_the_google_sdk_is_in_the_tables():
     assert unknown == {"toolConfig"}
     assert {f"toolConfig.{camel(name)}" for name in genai.ToolConfig.model_fields} - known == set()
     assert {f"generationConfig.{camel(name)}" for name in genai.GenerationConfig.model_fields} - known == set()
-
-
-def test_the_page_has_the_tables():
-    assert split(PAGE.read_text(encoding="utf-8"))[1] == render()

@@ -1,22 +1,18 @@
-"""The tables of docs/conversion.md out of `convert.request.tables`. `python -m tests.support.conversion_page` rewrites
-the page between its markers."""
+"""The tables of docs/conversion.md, made of `convert.request.tables`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoptrio.protocols.convert.request.tables import CHANNEL, CLIENT, CONTENT, Fate
 from hoptrio.protocols.events import Protocol
+from tests.support.pages.table import head, line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hoptrio.protocols.convert.request.tables import Row
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "conversion.md"
-BEGIN = "<!-- from the tables: begin -->\n"
-END = "<!-- from the tables: end -->\n"
 TITLES = {
     Protocol.CHAT: "Chat Completions",
     Protocol.RESPONSES: "Responses",
@@ -38,25 +34,18 @@ NOUNS = {
 
 
 def render() -> str:
-    """Everything between the markers."""
+    """What each protocol's requests become on channels of the others."""
     sections = [_client(client) for client in Protocol]
     sections += [_channel(channel) for channel in Protocol]
     return "\n".join([*sections, _contents()])
 
 
-def split(page: str) -> tuple[str, str, str]:
-    """What stands before, between and behind the markers."""
-    before, _, rest = page.partition(BEGIN)
-    between, _, behind = rest.partition(END)
-    return before, between, behind
-
-
 def _client(client: Protocol) -> str:
     channels = [channel for channel in Protocol if channel is not client]
-    lines = [f"## Parameters of a {TITLES[client]} client", "", *_head("parameter", *map(TITLES.get, channels), "note")]
+    lines = [f"## Parameters of a {TITLES[client]} client", "", *head("parameter", *map(TITLES.get, channels), "note")]
     for param, row in CLIENT[client].items():
         cells = [_cell(_composed(row, channel), client) for channel in channels]
-        lines.append(_line(f"`{param}`", *cells, row.why))
+        lines.append(line(f"`{param}`", *cells, row.why))
     return "\n".join([*lines, ""])
 
 
@@ -74,9 +63,9 @@ def _notes(channel: Protocol) -> Iterator[str]:
 
 
 def _contents() -> str:
-    lines = ["## Content", "", *_head("content", *(f"on {TITLES[channel]}" for channel in Protocol))]
+    lines = ["## Content", "", *head("content", *(f"on {TITLES[channel]}" for channel in Protocol))]
     for kind, rows in CONTENT.items():
-        lines.append(_line(kind, *(_told(rows[channel]) for channel in Protocol)))
+        lines.append(line(kind, *(_told(rows[channel]) for channel in Protocol)))
     return "\n".join([*lines, ""])
 
 
@@ -93,16 +82,3 @@ def _cell(row: Row, client: Protocol | None = None) -> str:
 
 def _told(row: Row) -> str:
     return ": ".join(each for each in (_cell(row), row.why) if each)
-
-
-def _head(*cells: object) -> list[str]:
-    return [_line(*cells), "|" + "---|" * len(cells)]
-
-
-def _line(*cells: object) -> str:
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"
-
-
-if __name__ == "__main__":
-    before, _, behind = split(PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(before + BEGIN + render() + END + behind, encoding="utf-8")
