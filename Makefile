@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 export VENV
 # Strict: a broken link, or a page without a place, fails. The variable silences an advertisement.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
+# The tests start hundreds of interpreters: without bytecode each would compile all of hoptrio again, half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns \
 	lock audit pythons clean
@@ -43,7 +45,7 @@ check:
 	@scripts/setup test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/flake8 hoptrio bench tests
+	@scripts/lint-async
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py

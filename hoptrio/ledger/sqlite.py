@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import threading
+import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +65,10 @@ if TYPE_CHECKING:
 __all__ = ["SqliteStore"]
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+#: Between two attempts at a file that another process is opening for the first time: it takes a few milliseconds.
+_WAL_PAUSE_S = 0.01
+#: Nothing sets it: this is how a thread waits.
+_NEVER = threading.Event()
 #: Primary result codes that speak of the disk or another process and not of the statement.
 _UNAVAILABLE = _BUSY | {
     sqlite3.SQLITE_CANTOPEN,
@@ -316,7 +322,7 @@ def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
 
     Raises StoreUnavailable for a schema that is newer than this program.
     """
-    connection.execute("PRAGMA journal_mode = WAL")
+    _switch_to_wal(connection)
     connection.execute(
         "CREATE TABLE IF NOT EXISTS schema_version (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT"
     )
@@ -331,6 +337,21 @@ def _migrate(connection: sqlite3.Connection, now_ms: Callable[[], int]) -> None:
     [(found,)] = connection.execute("SELECT max(number) FROM schema_version")
     if found > number:
         raise StoreUnavailable(f"the ledger's schema is {found}, and this version of hoptrio knows {number} at most")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Set the file's mode, which stays. SQLite does not wait here as it does elsewhere: processes that start together
+    may each hold the read lock that the other's change waits for, and one is told at once that the file is busy
+    (sqlite.org/c3ref/busy_handler.html). Raises sqlite3.Error where it stays busy for `limits.HOLD_S`."""
+    until = time.monotonic() + limits.HOLD_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        _NEVER.wait(_WAL_PAUSE_S)
 
 
 def _statements(sql: str) -> Iterator[str]:

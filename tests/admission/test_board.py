@@ -118,7 +118,8 @@ def test_a_process_that_stands_still_with_the_lock_stops_nobody_for_long(path, h
     before = time.monotonic()
     breakers.failed("a", "m", Fault.RATE_LIMITED)
     breakers.succeeded("a", "m")
-    assert time.monotonic() - before < 100 * limits.HEALTH_LOCK_S
+    # It holds the lock for ever: whatever ends at all has not waited for it.
+    assert time.monotonic() - before < 10
     assert breakers.condition("a", "m").standing is Standing.GOOD
     assert breakers.claim("a", "m")
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import psutil
 
+from tests.support.hasty import start_workers_as
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -171,25 +173,12 @@ def _wrap(
     setattr(owner, name, awaited if is_async else plain)
 
 
-def _doom_workers() -> None:
-    """A supervisor's workers are started as this module, too."""
-    from hoptrio.service.supervisor import Supervisor
-
-    start = Supervisor.__init__
-
-    @functools.wraps(start)
-    def wrapped(self: Any, command: Any, *args: Any, **kwargs: Any) -> None:
-        start(self, [__spec__.name if word == "hoptrio" else word for word in command], *args, **kwargs)
-
-    Supervisor.__init__ = wrapped  # type: ignore[method-assign]
-
-
 def main() -> None:
     """Be `hoptrio`, doomed if the environment says so and the mark is not made yet."""
     text = os.environ.get(VARIABLE)
     doom = msgspec.convert(json.loads(text), Doom) if text else None
     if doom is not None and not doom.fulfilled:
-        _doom_workers()
+        start_workers_as(__spec__.name)
         _install(doom)
 
     from hoptrio.cli.main import main as hoptrio

@@ -63,27 +63,27 @@ async def ready_status(server):
 
 
 async def is_ready(server):
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         while await ready_status(server) != 200:  # noqa: ASYNC110 - the other process has no event for it
             await trio.sleep(0.1)
 
 
 async def all_settled(deployment):
-    with trio.fail_after(15):
+    with trio.fail_after(30):
         while (await trio.to_thread.run_sync(deployment.balance, "acme"))[1] != "0":  # noqa: ASYNC110 - as above
             await trio.sleep(0.2)
 
 
 async def test_behind_a_lock_nothing_is_dispatched_and_running_streams_settle_once_it_is_gone(deployment, provider):
-    with served(deployment) as server:
-        # The first five end at once behind the lock and give up after 10 s; the others end while it has 4 s to go.
+    with served(deployment, limits={"SETTLE_S": 4.0}) as server:
+        # The first five end at once behind the lock and give up after 4 s; the others end when it has 2 s to go.
         async with (
-            live_streams(server, deployment.secret, count=5, prompt="sim: events=30 pace=100ms") as impatient,
-            live_streams(server, deployment.secret, count=5, beside=5, prompt="sim: events=80 pace=100ms") as lucky,
+            live_streams(server, deployment.secret, count=5, prompt="sim: events=15 pace=100ms") as impatient,
+            live_streams(server, deployment.secret, count=5, beside=5, prompt="sim: events=50 pace=100ms") as lucky,
         ):
             asked = dispatched(provider)
             with locked(deployment.database):
-                lock_ends = trio.current_time() + 14
+                lock_ends = trio.current_time() + 7
                 await trio.sleep(0.2)
                 refusal = await ask(deployment, server)
                 assert refusal.status_code == 503
@@ -111,7 +111,7 @@ async def test_on_a_full_disk_nothing_is_dispatched_and_running_streams_settle_o
                 refusal = await ask(deployment, server)
                 assert refusal.status_code == 503
                 assert await ready_status(server) == 503
-                await trio.sleep(4)
+                await trio.sleep(3)
             assert dispatched(provider) == asked
             await streams.over()
         await is_ready(server)

@@ -49,7 +49,7 @@ def ends(deployment):
 
 
 async def test_streams_end_behind_a_lock_and_a_shutdown_leaves_their_settlements_to_the_next_start(deployment):
-    with served(deployment) as server:
+    with served(deployment, limits={"SETTLE_S": 2.0}) as server:
         async with live_streams(server, deployment.secret, count=5, prompt=STREAM) as streams:
             with locked(deployment.database):
                 await streams.over()
@@ -61,7 +61,7 @@ async def test_streams_end_behind_a_lock_and_a_shutdown_leaves_their_settlements
     # The database says that they run; the command reads this machine's journals too.
     assert open_holds(deployment) == 5
     request_id = streams.responses[0].headers["x-request-id"]
-    assert deployment.command("request", "show", request_id)["state"] == "captured"
+    assert deployment.books("request", "show", request_id)["state"] == "captured"
     with served(deployment) as server:
         await is_ready(server)
         await all_settled(deployment)

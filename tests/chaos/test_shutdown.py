@@ -92,7 +92,7 @@ async def test_a_second_signal_ends_the_grace(deployment):
 
 async def test_a_client_that_never_reads_holds_a_shutdown_no_longer_than_its_bound(deployment):
     give_grace(deployment, 1)
-    with served(deployment) as server:
+    with served(deployment, limits={"SETTLE_S": 2.0}) as server:
         async with await trio.open_tcp_stream(*server.address) as stream:
             body = json.dumps(
                 {"model": "sim-small", "stream": True, "messages": [{"role": "user", "content": UNREAD}]}
@@ -108,7 +108,8 @@ async def test_a_client_that_never_reads_holds_a_shutdown_no_longer_than_its_bou
             began = time.monotonic()
             server.send(signal.SIGTERM)
             assert await exit_status(server, 25) == 0
-            assert time.monotonic() - began < 1 + 15 + 3
+            # The grace, then what `service.run.LAST_WORDS_S` is with this limit.
+            assert time.monotonic() - began < 1 + 7 + 3
     assert ends(deployment) == {("captured", None)}
 
 
@@ -120,7 +121,7 @@ async def reloaded(deployment, server, word="reloaded"):
     """Send SIGHUP and wait for what the gateway says about it."""
     before = server.log.count(word)
     server.send(signal.SIGHUP)
-    with trio.fail_after(5):
+    with trio.fail_after(20):
         while server.log.count(word) == before:  # noqa: ASYNC110 - another process is asked
             await trio.sleep(0.02)
 
@@ -129,7 +130,7 @@ async def charge(deployment, server):
     """What a stream of a million tokens costs now."""
     answer = await trio.to_thread.run_sync(streamed, server, deployment.secret, "sim: events=1 input=0 output=1000")
     assert answer.status_code == 200
-    return deployment.command("request", "show", answer.headers["x-request-id"])["charge"]
+    return deployment.books("request", "show", answer.headers["x-request-id"])["charge"]
 
 
 async def test_sighup_takes_over_price_key_and_channel_for_the_next_request(deployment, provider):

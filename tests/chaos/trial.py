@@ -18,7 +18,7 @@ from tests.support.deployment import Deployment, Server, as_records, config_for,
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 __all__ = ["DEPOSIT", "MODEL", "RSS_GROWTH_MAX", "Measure", "Report", "contradiction", "deploy", "run", "settled"]
@@ -93,16 +93,22 @@ async def deploy(directory: Path, provider: str, *, url: str | None = None) -> t
 
 
 async def run(
-    directory: Path, *, seed: int, streams: int, at_once: int, progress: Callable[[Sight], None] = lambda _: None
+    directory: Path,
+    *,
+    seed: int,
+    streams: int,
+    at_once: int,
+    limits: Mapping[str, float] | None = None,
+    progress: Callable[[Sight], None] = lambda _: None,
 ) -> Report:
-    """Send the crowd, wait until all is quiet, and look at everything."""
+    """Send the crowd, wait until all is quiet, and look at everything. `limits`: other than the product's own."""
     report = Report(streams=streams)
     began = time.perf_counter()
     with ExitStack() as stack:
         provider = stack.enter_context(ExitStack())
         url = provider.enter_context(simulator())
         deployment, secrets = await deploy(directory, url)
-        server = stack.enter_context(served(deployment))
+        server = stack.enter_context(served(deployment, limits=limits))
         crowd = list(visits(seed, streams))
         sights: list[Sight] = []
 

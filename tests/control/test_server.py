@@ -62,7 +62,17 @@ async def test_it_answers_until_it_is_stopped(listening):
         await stopped.wait()
 
 
-async def test_a_client_that_never_reads_cannot_hold_up_the_end(listening):
+#: However busy the machine is, and long before the system gives a silent client up.
+SOON_S = 20.0
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A system that keeps silent clients for long."""
+    monkeypatch.setattr(limits, "CONTROL_WRITE_STALL_S", 60)
+
+
+async def test_a_client_that_never_reads_cannot_hold_up_the_end(patient, listening):
     address, stop, stopped = listening
     request = f"GET /api/openapi.json HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n\r\n".encode()
     with socket.socket() as silent:
@@ -73,17 +83,9 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(listening):
         # Others are answered meanwhile: by then the server waits for the silent one.
         for _ in range(20):
             assert (await get(address)).status_code == 200
-        began_at = trio.current_time()
         stop.set()
-        with trio.fail_after(10):
+        with trio.fail_after(SOON_S):
             await stopped.wait()
-        assert trio.current_time() - began_at < 3
-
-
-@pytest.fixture
-def patient(monkeypatch):
-    """A system that keeps silent clients for long."""
-    monkeypatch.setattr(limits, "CONTROL_WRITE_STALL_S", 60)
 
 
 async def test_it_ends_within_its_grace_however_long_the_system_waits_for_clients(patient, listening):
@@ -98,11 +100,9 @@ async def test_it_ends_within_its_grace_however_long_the_system_waits_for_client
         each.sendall(request * 20)
         silent.append(each)
     assert (await get(address)).status_code == 200
-    began_at = trio.current_time()
     stop.set()
-    with trio.fail_after(10):
+    with trio.fail_after(SOON_S):
         await stopped.wait()
-    assert trio.current_time() - began_at < 5
     for each in silent:
         each.close()
 

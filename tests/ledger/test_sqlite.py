@@ -6,14 +6,16 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 import trio
 
 from hoptrio import limits
 from hoptrio.errors import LedgerUnavailable
-from hoptrio.ledger import sqlite_changes
+from hoptrio.ledger import sqlite, sqlite_changes
 from hoptrio.ledger.ledger import open_ledger
+from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import HoldRefusal, Placed
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.sqlite import SqliteStore
@@ -175,6 +177,22 @@ async def test_processes_that_start_together_on_no_file_take_turns(sqlite_engine
         for _ in range(8):
             nursery.start_soon(start)
     assert opened == [NUMBERS[-1]] * 8
+
+
+def test_a_file_that_another_process_is_just_making_is_waited_for(tmp_path, monkeypatch):
+    """SQLite says that it is busy without waiting: in the change to WAL alone."""
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        other.execute("COMMIT")
+
+    monkeypatch.setattr(sqlite, "_NEVER", SimpleNamespace(wait=pause))
+    with closing(other), closing(SqliteStore(str(tmp_path / "ledger.db"), wall_ms)) as store:
+        assert store.schema_version() == NUMBERS[-1]
+    assert len(pauses) == 1
 
 
 async def test_a_database_of_an_earlier_version_is_brought_up_to_date(sqlite_engine, path, make):

@@ -94,7 +94,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         }
         deployment = Deployment(tmp_path_factory.mktemp("gateway"), config)
         key, poor = deployment.add_account("rich"), deployment.add_account("poor", "0")
-        limited = deployment.command("key", "create", "--account", "rich", "--rpm", "1")["secret"]
+        limited = deployment.books("key", "create", "--account", "rich", "--rpm", "1")["secret"]
         with served(deployment) as server:
             yield describe(server.url, key, poor, limited)
 

@@ -79,7 +79,7 @@ def test_one_cuts_one_stalls_one_works_and_clients_see_whole_answers(tmp_path):
 
 def test_where_the_working_channel_is_certified_two_attempts_are_enough(tmp_path):
     """The second attempt goes there, whichever failed the first."""
-    with deployed(tmp_path, {"preset": "hopbase"}, "cuts", "stalls", "works") as deployment:
+    with deployed(tmp_path, {"preset": "hopbase"}, "cuts", "refuses", "works") as deployment:
         secret = deployment.add_account("acme")
         deployment.command("certify", "--channel", "works")
         with served(deployment) as server, ThreadPoolExecutor(COUNT) as pool:

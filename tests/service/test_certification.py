@@ -59,7 +59,7 @@ def test_a_start_is_announced_when_the_channels_are_certified(deployment, provid
         assert said(server, deployment.secret, "hello") == 200
     assert asked(provider) == PROTOCOLS + 2, "what is certified is not probed again at the next start"
     assert deployment.audit()["captured"] == 2
-    assert len(deployment.command("request", "list")) == 2, "a probe is nobody's request"
+    assert len(deployment.books("request", "list")) == 2, "a probe is nobody's request"
 
 
 def test_a_certificate_made_beside_a_running_gateway_counts_within_seconds(deployment, provider):

@@ -199,7 +199,7 @@ async def test_clients_of_the_control_plane_that_never_read_hold_up_neither_stre
         began_at = time.monotonic()
         # By its own end, not by a kill.
         assert await trio.to_thread.run_sync(server.stop) == 0
-        assert time.monotonic() - began_at < 5
+        assert time.monotonic() - began_at < 10
         for each in silent:
             each.close()
     assert deployment.audit()["ok"]

@@ -63,7 +63,7 @@ def test_a_cool_down_is_the_machines_and_outlives_workers_and_a_reload_ends_it(d
         assert said(server, secret, GOOD) == 503
         assert asked(deployment) == before
 
-        [route] = deployment.command("route", "sim-small", "--protocol", "chat")["routes"]
+        [route] = deployment.books("route", "sim-small", "--protocol", "chat")["routes"]
         assert route["asked"] == []
         [excluded] = route["not_asked"]
         assert excluded["channel"] == "simulated"
@@ -73,7 +73,7 @@ def test_a_cool_down_is_the_machines_and_outlives_workers_and_a_reload_ends_it(d
 
         server.send(signal.SIGHUP)
         eventually(lambda: said(server, secret, GOOD) == 200)
-    told = deployment.command("route", "sim-small", "--protocol", "chat")
+    told = deployment.books("route", "sim-small", "--protocol", "chat")
     assert told["health"] == "unknown"
     assert [each["channel"] for each in told["routes"][0]["asked"]] == ["simulated"]
 
@@ -85,7 +85,7 @@ def test_one_process_alone_keeps_the_same_board_and_the_next_start_begins_with_a
     with served(deployment) as server:
         assert said(server, secret, LIMITED) == 429
         assert said(server, secret, GOOD) == 503
-        told = deployment.command("route", "sim-small")
+        told = deployment.books("route", "sim-small")
         assert told["health"] == "shared"
         assert all(route["asked"] == [] for route in told["routes"])
         server.send(signal.SIGHUP)
@@ -102,7 +102,7 @@ def test_without_a_file_the_memory_is_shared_all_the_same(deployment):
     with served(deployment) as server:
         assert said(server, secret, LIMITED) == 429
         assert {said(server, secret, GOOD) for _ in range(20)} == {503}
-        assert deployment.command("route", "sim-small")["health"] == "unknown"
+        assert deployment.books("route", "sim-small")["health"] == "unknown"
     assert "no file for the health of channels" in server.log
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -204,7 +205,10 @@ def test_a_killed_worker_is_replaced_and_its_holds_are_resolved(serving):
         eventually(lambda: service.settled_by("orphaned") > 0)
         assert service.open_holds() + service.settled_by("orphaned") == 4
         assert service.call().text.endswith("data: [DONE]\n\n")
-        service.process.kill()
+        service.process.terminate()
+        eventually(lambda: "draining" in service.log.read_text())
+        # The streams need not run to their end.
+        service.process.terminate()
         for stream in streams:
             stream.join()
 
@@ -328,18 +332,25 @@ def test_sighup_takes_over_the_number_of_workers(serving):
 
 
 def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(serving):
-    prompt = "sim: events=1 pace=1ms delay={}s"
-    with serving(4) as service, ThreadPoolExecutor(51) as pool:
-        service.call(prompt.format(0))
+    prompt = "sim: events=2 pace={}"
+    with serving(4, grace=600) as service, ThreadPoolExecutor(51) as pool:
+        service.call(prompt.format("1ms"))
         hold_nanos = service.ask("SELECT amount_nanos FROM holds")
         trio.run(service.leave, 3 * hold_nanos)
         over = threading.Event()
         watching = pool.submit(service.lowest_until, over)
-        calls = [pool.submit(service.call, prompt.format(6)) for _ in range(50)]
-        statuses = sorted(call.result().status for call in calls)
+        # Those that are placed hold on until every other has been refused.
+        calls = [pool.submit(service.call, prompt.format("60s")) for _ in range(50)]
+        refused = [call.result().status for call in itertools.islice(as_completed(calls, timeout=30), 47)]
+        placed = [call for call in calls if not call.done()]
         over.set()
-        assert statuses == [200] * 3 + [402] * 47
+        assert refused == [402] * 47
+        assert (len(placed), service.open_holds()) == (3, 3)
         assert watching.result() == 0
+        service.process.terminate()
+        eventually(lambda: service.log.read_text().count("draining") == 4)
+        service.process.terminate()
+        assert all(isinstance(call.exception(), http.client.IncompleteRead) for call in placed), "cut, as it should be"
         assert service.audit() == []
 
 

@@ -11,18 +11,27 @@ import trio
 import trio.testing
 
 from hoptrio.ledger.model import RequestFilter
-from tests.support.harness import gateway
+from tests.support.harness import PRICES, gateway, settings
 from tests.support.provider import Cut, Hang, Pause, plain, sse
 from tests.support.streams import CHAT
 
 SUCCESS = sse(*CHAT.opening, Pause(1), *CHAT.answer, *CHAT.closing, *CHAT.terminal)
+#: Time that passes in silence is steps, too, of keepalives and of what looks around every few seconds: the clocks are
+#: the shortest that let each of them pass a few times.
+DEADLINE_S = 30
+CONFIG = settings(
+    models={"m": PRICES | {"stall_seconds": 10}},
+    contracts={
+        f"brief-{preset}": {"preset": preset, "deadline_seconds": DEADLINE_S} for preset in ("hoptrio", "hopbase")
+    },
+)
 #: The provider's answers, one a request.
 SCENARIOS = {
     "success": [SUCCESS],
     "disconnect": [sse(*CHAT.opening, Pause(2), *CHAT.answer, Pause(2), *CHAT.closing, *CHAT.terminal)],
     "cut": [sse(*CHAT.opening, Pause(1), CHAT.answer[0], Cut(), end=False)],
     "stall": [sse(*CHAT.opening, CHAT.answer[0], Hang())],
-    "deadline": [sse(*CHAT.opening, *[each for _ in range(13) for each in (CHAT.answer[0], Pause(50))])],
+    "deadline": [sse(*CHAT.opening, *[each for _ in range(5) for each in (CHAT.answer[0], Pause(8))])],
     "success after an attempt that was cut": [sse(*CHAT.opening, Pause(1), Cut(), end=False), SUCCESS],
     "success after an attempt that stalled": [sse(*CHAT.opening, Hang()), SUCCESS],
     "success after an attempt that was refused": [plain(503, b"{}"), SUCCESS],
@@ -51,14 +60,14 @@ class CancelAt(trio.abc.Instrument):
 
 
 async def play(name: str, instrument: CancelAt) -> None:
-    contract = "hopbase" if len(SCENARIOS[name]) > 1 else "hoptrio"
-    async with gateway(*SCENARIOS[name], contract=contract) as world:
+    contract = "brief-hopbase" if len(SCENARIOS[name]) > 1 else "brief-hoptrio"
+    async with gateway(*SCENARIOS[name], config=CONFIG, contract=contract) as world:
         instrument.arm(world.connections.cancel_scope)
         client = await world.start("chat")
-        with trio.move_on_after(1 if name == "disconnect" else 2000):
+        with trio.move_on_after(1 if name == "disconnect" else 4 * DEADLINE_S):
             await client.read()
         await client.leave()
-        await trio.sleep(700)
+        await trio.sleep(DEADLINE_S + 10)
         await check(world, name, untouched=instrument.k is None)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+
+from hoptrio.cli.main import run
+from tests.support import hasty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +27,8 @@ __all__ = ["Deployment", "Server", "as_records", "as_toml", "config_for", "serve
 READY_S = 20.0
 ROOT = Path(__file__).resolve().parents[2]
 HOPTRIO = [sys.executable, "-m", "hoptrio"]
+#: What a command prints is caught from the whole process.
+_one_command = threading.Lock()
 
 
 def config_for(provider: str) -> dict[str, Any]:
@@ -100,7 +107,7 @@ class Deployment:
         return f"sqlite:///{self.database}" if url.startswith("sqlite:") else url
 
     def command(self, *arguments: str, check: bool = True) -> Any:
-        """Run a command of the command line with ``--json``; what it printed."""
+        """Run a command of the command line with ``--json`` as a process of its own; what it printed."""
         run = subprocess.run(
             [*HOPTRIO, *arguments, "--json"],
             cwd=self.directory,
@@ -114,25 +121,36 @@ class Deployment:
             raise AssertionError(f"hoptrio {' '.join(arguments)}: {run.returncode}\n{run.stdout}{run.stderr}")
         return json.loads(run.stdout)
 
+    def books(self, *arguments: str) -> Any:
+        """What a command says with ``--json``, run in this process: for the books before and after a test, which an
+        interpreter of its own takes a hundred times as long to open as to read. Whatever its exit status is."""
+        out, err = io.StringIO(), io.StringIO()
+        # In another thread: trio may run in this one.
+        with _one_command, redirect_stdout(out), redirect_stderr(err), ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(run, [*arguments, "--json", "--config", str(self.path)]).result()
+        if not out.getvalue():
+            raise AssertionError(f"hoptrio {' '.join(arguments)}: {err.getvalue()}")
+        return json.loads(out.getvalue())
+
     def add_account(self, name: str, deposit: str = "1000") -> str:
         """An account with a balance; the secret of its key."""
-        self.command("account", "create", name, "--deposit", deposit)
-        return str(self.command("key", "create", "--account", name)["secret"])
+        self.books("account", "create", name, "--deposit", deposit)
+        return str(self.books("key", "create", "--account", name)["secret"])
 
     def balance(self, name: str) -> tuple[str, str]:
         """(balance, held) of an account."""
-        shown = self.command("account", "show", name)
+        shown = self.books("account", "show", name)
         return shown["balance"], shown["held"]
 
     def audit(self) -> dict[str, Any]:
         """What ``ledger audit`` says; it is never a failure of the command alone."""
-        report: dict[str, Any] = self.command("ledger", "audit", check=False)
+        report: dict[str, Any] = self.books("ledger", "audit")
         return report
 
 
 def as_records(deployment: Deployment) -> dict[str, dict[str, Any]]:
     """Every request the ledger knows (up to the command's limit), by id."""
-    return {record["id"]: record for record in deployment.command("request", "list", "--limit", "10000")}
+    return {record["id"]: record for record in deployment.books("request", "list", "--limit", "10000")}
 
 
 class Server:
@@ -228,9 +246,14 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def served(deployment: Deployment, *, preexec: Any = None) -> Iterator[Server]:
-    """`hoptrio serve` until the block ends."""
-    server = Server(["serve", "--json"], deployment.directory, preexec=preexec)
+def served(
+    deployment: Deployment, *, preexec: Any = None, limits: Mapping[str, float] | None = None
+) -> Iterator[Server]:
+    """`hoptrio serve` until the block ends; with `limits`, these are not the product's own (`hasty`)."""
+    special: dict[str, Any] = {}
+    if limits:
+        special = {"module": hasty.__name__, "environment": hasty.environment(limits)}
+    server = Server(["serve", "--json"], deployment.directory, preexec=preexec, **special)
     try:
         yield server
     finally:
