@@ -153,9 +153,7 @@ def _live(console: Console, lasts_s: float) -> Iterator[Told]:
         step, figures = "", ""
 
         def show() -> None:
-            progress.update(
-                task, description=f"{figures}{'  ' if step else ''}[bold]{step}[/bold]" if step else figures
-            )
+            progress.update(task, description=f"{figures}  [bold]{step}[/bold]")
 
         def on_step(what: str) -> None:
             nonlocal step
