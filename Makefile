@@ -7,8 +7,8 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-fil
 # The tests start hundreds of interpreters: without bytecode each would compile all of hoptrio again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format docs bench bench-check world chaos matrix kills api clients fuzz binary returns conform lock audit \
-	pythons clean
+.PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns conform \
+	lock audit pythons clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -18,6 +18,7 @@ help:
 	@echo "make docs    the documentation as a site, into build/site"
 	@echo "make bench   gateways next to each other, up to 20 minutes, and the ledger's rates (BENCH_ARGS=... are passed on)"
 	@echo "make bench-check  what a stream costs, counted, against the committed limits (BENCH_ARGS=--lock writes them)"
+	@echo "make soak    an hour of mixed load while everything is reloaded, killed and restarted (SOAK_ARGS='--minutes 3' is a look)"
 	@echo "make world   100,000 simulated streams over crashing nodes, in virtual time (WORLD_ARGS=... are passed on)"
 	@echo "make chaos   5,000 streams with every failure, and kills, on the real thing (CHAOS_ARGS=... are passed on)"
 	@echo "make matrix  every recorded stream converted for every other protocol's SDK (HOPTRIO_CORPUS: the recordings)"
@@ -70,6 +71,10 @@ bench:
 bench-check:
 	@scripts/setup test
 	$(BIN)/python -m bench check $(BENCH_ARGS)
+
+soak:
+	@scripts/setup test
+	$(BIN)/python -m bench soak $(SOAK_ARGS)
 
 world:
 	@scripts/setup test

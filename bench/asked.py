@@ -27,7 +27,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     output: int = 3
     #: 1: no event but the first before ``GET /go/RUN``.
     silent: int = 0
-    #: "", or status, cut, reset, error: after `fail_after` events.
+    #: "", or status, cut, reset, error, stall: after `fail_after` events.
     fail: str = ""
     fail_after: int = 0
 

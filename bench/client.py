@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import os
 import random
-import re
 import resource
 import signal
 import socket
@@ -24,26 +23,20 @@ from typing import Any
 
 import msgspec
 
+from bench.answer import Answer
 from bench.asked import Asked, line
 from bench.counters import sample
 from bench.dialogs import DIALOGS, request
 from bench.job import INTERRUPTED, Job, Mark, Outcome, Seen, Spread
 from bench.loop import READABLE, WRITABLE, Loop
 from bench.spread import spread
-from bench.unchunk import Unchunk
 
 __all__ = ["Client", "asked_of"]
 
 _READ_BYTES = 64 * 1024
 #: A slow reader's socket holds little, so that it is the sender who waits.
 _SLOW_BYTES = 16 * 1024
-#: An event's member and its stamp may be in two reads.
-_CARRY_BYTES = 48
 _SECOND_NS = 10**9
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
-_REQUEST_ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
-_EVENT = b"\ndata:"
 _FAILURES = ("status", "cut", "reset", "error")
 _PROGRESS_NS = _SECOND_NS // 5
 
@@ -206,40 +199,25 @@ class _Stream:
     """One call, from its connect to its end."""
 
     __slots__ = (
-        "_carry",
+        "_answer",
         "_client",
         "_closing",
         "_delay_ns",
         "_descriptor",
-        "_events",
-        "_head",
-        "_input",
-        "_last_ns",
         "_leaves_after",
         "_number",
-        "_output",
         "_request",
-        "_request_id",
         "_send",
         "_socket",
         "_started_ns",
-        "_status",
-        "_unchunk",
     )
 
     def __init__(self, client: Client, number: int) -> None:
         self._client = client
         self._number = number
-        self._carry = b""
-        self._head: bytes | None = b""
-        self._unchunk: Unchunk | None = None
-        self._events = self._status = 0
-        self._request_id = ""
+        self._answer = Answer(client.dialog, self._event, stamped=client.job.prompt is None)
         self._closing = False
         self._delay_ns: int | None = None
-        self._last_ns = 0
-        self._input: int | None = None
-        self._output: int | None = None
         self._leaves_after = _leaves_after(client.job, number)
         self._request = _request_of(client, number)
         self._socket: socket.socket | ssl.SSLSocket
@@ -317,88 +295,34 @@ class _Stream:
             self._watch(READABLE)
 
     def _take(self, data: bytes) -> None:
-        now_ns = time.monotonic_ns()
-        client = self._client
+        client, answer = self._client, self._answer
         client.bytes += len(data)
-        if self._head is not None:
-            data = self._take_head(data)
-        if self._unchunk is not None:
-            data = self._unchunk.feed(data)
-        if data:
-            self._take_body(data, now_ns)
-        if 0 < self._leaves_after <= self._events:
-            self._end("", left=True)
-        elif self._unchunk is not None and self._unchunk.finished:
-            self._ended()
-
-    def _take_body(self, data: bytes, now_ns: int) -> None:
-        client = self._client
-        data = self._carry + data
-        take = self._stamped if client.job.prompt is None else self._counted
-        end = take(data, now_ns)
-        if client.dialog.usage_hint in data:
-            self._take_usage(data)
-        if not self._closing and client.dialog.terminal in data:
+        answer.feed(data, time.monotonic_ns())
+        if answer.terminal and not self._closing:
             self._closing = True
             client.closing()
-        self._carry = data[max(end, len(data) - _CARRY_BYTES) :]
-
-    def _take_head(self, data: bytes) -> bytes:
-        head = (self._head or b"") + data
-        head, found, rest = head.partition(b"\r\n\r\n")
-        if not found:
-            self._head = head
-            return b""
-        self._head = None
-        status, request_id = _STATUS.match(head), _REQUEST_ID.search(head)
-        self._status = int(status[1]) if status else 0
-        self._request_id = request_id[1].decode("latin-1") if request_id else ""
-        if _CHUNKED.search(head):
-            self._unchunk = Unchunk()
-        self._carry = b"\n"
-        return rest
-
-    def _stamped(self, data: bytes, now_ns: int) -> int:
-        """Events of the harness's provider; the end of the last one's stamp."""
-        client, end = self._client, 0
-        for match in client.dialog.stamp.finditer(data):
-            end = match.end()
-            delay_ns = now_ns - int(match[1])
-            client.delays.append(delay_ns)
-            self._event(delay_ns, now_ns)
-        return end
-
-    def _counted(self, data: bytes, now_ns: int) -> int:
-        """Events of anybody; the delay is the time since the one before."""
-        end = data.rfind(_EVENT) + 1
-        for _ in range(data.count(_EVENT)):
-            gap_ns = now_ns - self._last_ns if self._last_ns else None
-            if gap_ns is not None:
-                self._client.delays.append(gap_ns)
-            self._event(gap_ns, now_ns)
-            self._last_ns = now_ns
-        return end
+        if 0 < self._leaves_after <= answer.events:
+            self._end("", left=True)
+        elif answer.chunked and answer.finished:
+            self._ended()
 
     def _event(self, delay_ns: int | None, now_ns: int) -> None:
         client = self._client
         client.events += 1
-        self._events += 1
-        if self._events == 1:
+        if self._answer.events == 1:
             client.first(self._started_ns, now_ns)
-        if delay_ns is not None and self._delay_ns is not None:
-            client.jitter_ns += abs(delay_ns - self._delay_ns)
-            client.jitters += 1
+        if delay_ns is not None:
+            client.delays.append(delay_ns)
+            if self._delay_ns is not None:
+                client.jitter_ns += abs(delay_ns - self._delay_ns)
+                client.jitters += 1
         self._delay_ns = delay_ns
 
-    def _take_usage(self, data: bytes) -> None:
-        """The last one counts."""
-        for usage in self._client.dialog.usage.finditer(data):
-            self._input, self._output = int(usage[1]), int(usage[2])
-
     def _ended(self) -> None:
-        if self._status != 200:
-            self._end(f"HTTP {self._status}" if self._status else "no answer")
-        elif not self._closing or (self._unchunk is not None and not self._unchunk.finished):
+        answer = self._answer
+        if answer.status != 200:
+            self._end(f"HTTP {answer.status}" if answer.status else "no answer")
+        elif not answer.terminal or (answer.chunked and not answer.finished):
             self._end("truncated")
         else:
             self._end("")
@@ -408,18 +332,18 @@ class _Stream:
         self._end(why)
 
     def _end(self, error: str, *, left: bool = False) -> None:
-        client = self._client
+        client, answer = self._client, self._answer
         client.loop.forget(self._descriptor)
         self._socket.close()
         seen = Seen(
             number=self._number,
-            request_id=self._request_id,
-            status=self._status,
-            events=self._events,
+            request_id=answer.request_id,
+            status=answer.status,
+            events=answer.events,
             complete=not error and not left,
             left=left,
-            input=self._input,
-            output=self._output,
+            input=answer.input,
+            output=answer.output,
             error=error,
         )
         client.over(self, seen)

@@ -16,7 +16,7 @@ from bench.job import Sample
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["cpu_ns", "rss_bytes", "sample", "tree"]
+__all__ = ["cpu_ns", "descriptors", "rss_bytes", "sample", "threads", "tree", "uss_bytes"]
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 #: CPUCLOCK_SCHED, for a process and not a thread (include/linux/posix-timers.h).
@@ -35,6 +35,31 @@ def rss_bytes(pid: int) -> int:
     """Resident memory of one process; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def uss_bytes(pid: int) -> int:
+    """Memory that would be free if this process ended: its private pages; 0 if it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+
+
+def descriptors(pid: int) -> int:
+    """Open files and sockets of one process; 0 if it has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
+def threads(pid: int) -> int:
+    """Threads of one process; 0 if it has ended."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
     except OSError:
         return 0
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["DIALOGS", "STAMP", "Dialog", "request"]
 
@@ -82,33 +85,45 @@ DIALOGS = {
 
 
 def request(
-    protocol: str, *, base: str, host: str, key: str, model: str, prompt: str, call: str, usage_asked: bool
+    protocol: str,
+    *,
+    base: str,
+    host: str,
+    key: str,
+    model: str,
+    prompt: str,
+    call: str,
+    usage_asked: bool,
+    stream: bool = True,
+    headers: Iterable[tuple[str, str]] = (),
+    keep: bool = False,
 ) -> bytes:
-    """A whole HTTP request on a connection of its own; `call` is the caller's id of it."""
+    """A whole HTTP request, on a connection of its own unless `keep`; `call` is the caller's id of it."""
     dialog = DIALOGS[protocol]
-    body = json.dumps(_body(protocol, model, prompt, usage_asked=usage_asked)).encode()
+    body = json.dumps(_body(protocol, model, prompt, usage_asked=usage_asked, stream=stream)).encode()
+    path = dialog.path if stream else dialog.path.replace(":streamGenerateContent?alt=sse", ":generateContent")
     name, prefix = dialog.key
     lines = [
-        f"POST {base}{dialog.path.format(model=model)} HTTP/1.1",
+        f"POST {base}{path.format(model=model)} HTTP/1.1",
         f"host: {host}",
         f"{name}: {prefix}{key}",
         f"x-client-request-id: {call}",
-        *(f"{name}: {value}" for name, value in dialog.headers),
+        *(f"{name}: {value}" for name, value in (*dialog.headers, *headers)),
         "content-type: application/json",
-        "connection: close",
+        *([] if keep else ["connection: close"]),
         f"content-length: {len(body)}",
     ]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _body(protocol: str, model: str, prompt: str, *, usage_asked: bool) -> dict[str, object]:
+def _body(protocol: str, model: str, prompt: str, *, usage_asked: bool, stream: bool) -> dict[str, object]:
     messages = [{"role": "user", "content": prompt}]
     if protocol == "gemini":
         return {"contents": [{"role": "user", "parts": [{"text": prompt}]}]}
-    body: dict[str, object] = {"model": model, "stream": True}
+    body: dict[str, object] = {"model": model} | ({"stream": True} if stream else {})
     if protocol == "responses":
         return body | {"input": prompt}
     if protocol == "messages":
         return body | {"max_tokens": _OUTPUT_TOKENS_MAX, "messages": messages}
-    asked = {"stream_options": {"include_usage": True}} if usage_asked else {}
+    asked = {"stream_options": {"include_usage": True}} if usage_asked and stream else {}
     return body | asked | {"messages": messages}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bench.scenario import CONVERSIONS
 from bench.spread import middle
@@ -11,11 +11,14 @@ from bench.summary import BASE, NOTHING, summarise
 from bench.targets import conversion_ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from bench.result import Results
 
-__all__ = ["draw"]
+__all__ = ["draw", "figure", "save"]
+
+R = TypeVar("R")
 
 _COLOURS = {"direct": "#8c8c8c", "relay": "#4c72b0", "hoptrio": "#c44e52", "nginx": "#55a868", "litellm": "#8172b3"}
 _OTHER = "#937860"
@@ -24,34 +27,41 @@ _PERCENTS = (*range(100), 99.9, 100)
 
 def draw(results: Results, folder: Path) -> list[str]:
     """Whatever the results have the figures for; the names of what was drawn, without endings."""
+    pictures: dict[str, Callable[[Results], Any]] = {
+        "ratios": _ratios,
+        "delays": _delays,
+        "first-event": _first,
+        "memory": _memory,
+        "conversion": _conversion,
+    }
+    return save(pictures, results, folder)
+
+
+def save(pictures: Mapping[str, Callable[[R], Any]], results: R, folder: Path) -> list[str]:
+    """Make each figure and write it by its name; the names of those that there was something for."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     # Text stays text and ids stay the same, so that a picture drawn again differs where its figures do.
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "hoptrio", "font.size": 9})
     drawn = []
-    for name, make in (
-        ("ratios", _ratios),
-        ("delays", _delays),
-        ("first-event", _first),
-        ("memory", _memory),
-        ("conversion", _conversion),
-    ):
-        figure = make(results)
-        if figure is not None:
-            figure.savefig(folder / f"{name}.png", dpi=140)
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    for name, make in pictures.items():
+        made = make(results)
+        if made is not None:
+            made.savefig(folder / f"{name}.png", dpi=140)
+            made.savefig(folder / f"{name}.svg", metadata={"Date": None})
             drawn.append(name)
     return drawn
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def figure(width: float, height: float) -> tuple[Any, Any]:
+    """An empty one, in inches, and its axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
+    made = Figure(figsize=(width, height), layout="constrained")
+    axes = made.subplots()
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    return made, axes
 
 
 def _ratios(results: Results) -> Any:
@@ -65,7 +75,7 @@ def _ratios(results: Results) -> Any:
     if not groups:
         return None
     names = list(dict.fromkeys(name for _, known in groups for name in known))
-    figure, axes = _figure(9, 0.35 * sum(len(known) for _, known in groups) + 1.2)
+    made, axes = figure(9, 0.35 * sum(len(known) for _, known in groups) + 1.2)
     at, ticks = 0.0, []
     for title, known in groups:
         ticks.append((at + (len(known) - 1) / 2, title))
@@ -93,7 +103,7 @@ def _ratios(results: Results) -> Any:
     axes.invert_yaxis()
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xlabel("CPU over that of the naive trio relay (1 = as much; less is better)")
-    return figure
+    return made
 
 
 def _delays(results: Results) -> Any:
@@ -111,8 +121,8 @@ def _curves(results: Results, family: str, field: str, label: str) -> Any:
         return None
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(3.2 * len(chosen) + 1.2, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(chosen), squeeze=False)[0]
+    made = Figure(figsize=(3.2 * len(chosen) + 1.2, 3.6), layout="constrained")
+    panels = made.subplots(1, len(chosen), squeeze=False)[0]
     for panel, each in zip(panels, chosen, strict=True):
         for name in each.contestants:
             spread = middle([getattr(run, field) for run in each.of(name)])
@@ -128,7 +138,7 @@ def _curves(results: Results, family: str, field: str, label: str) -> Any:
         panel.grid(alpha=0.3)
     panels[0].set_ylabel(label)
     panels[0].legend()
-    return figure
+    return made
 
 
 def _stretch(percent: float) -> float:
@@ -141,7 +151,7 @@ def _memory(results: Results) -> Any:
     chosen = [each for each in results.scenarios if each.family == "idle" and each.runs]
     if not chosen:
         return None
-    figure, axes = _figure(5.5, 3.4)
+    made, axes = figure(5.5, 3.4)
     names = [name for name in chosen[0].contestants if name != NOTHING]
     width = 0.8 / max(1, len(names))
     for index, name in enumerate(names):
@@ -154,7 +164,7 @@ def _memory(results: Results) -> Any:
     axes.set_xlabel("open and silent streams")
     axes.set_ylabel("KiB of resident memory per stream")
     axes.legend()
-    return figure
+    return made
 
 
 def _conversion(results: Results) -> Any:
@@ -166,11 +176,11 @@ def _conversion(results: Results) -> Any:
     ]
     if not bars:
         return None
-    figure, axes = _figure(6, 0.32 * len(bars) + 1)
+    made, axes = figure(6, 0.32 * len(bars) + 1)
     drawn = axes.barh([name for name, _ in bars], [value for _, value in bars], color=_COLOURS["hoptrio"])
     axes.bar_label(drawn, fmt=" %.2f", fontsize=7)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.axvline(2, color="black", linewidth=0.8, linestyle=":")
     axes.invert_yaxis()
     axes.set_xlabel("CPU per event over that of the channel's own clients")
-    return figure
+    return made

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,11 +32,12 @@ _LAST_LINES = 20
 class Running:
     """A process that runs: its first lines can be waited for, its last ones are kept for the error's message."""
 
-    def __init__(self, process: subprocess.Popen[str], what: str) -> None:
+    def __init__(self, process: subprocess.Popen[str], what: str, log: Path | None = None) -> None:
         self.pid = process.pid
         self._process = process
         self._what = what
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._log = log
         self._ready = threading.Condition()
         self._found = ""
         self._looking: Callable[[str], str] = lambda line: ""
@@ -69,12 +70,26 @@ class Running:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.append(line)
-            if not self._found:
-                with self._ready:
-                    self._found = self._looking(line)
-                    self._ready.notify_all()
+        with nullcontext() if self._log is None else self._log.open("a") as log:
+            for line in self._process.stdout:
+                self._lines.append(line)
+                if log is not None:
+                    log.write(line)
+                if not self._found:
+                    with self._ready:
+                        self._found = self._looking(line)
+                        self._ready.notify_all()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def ended(self, within_s: float) -> int | None:
+        """Its exit status; None if it still runs then."""
+        try:
+            return self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return None
 
     def end(self) -> None:
         """SIGTERM, and SIGKILL if that is not heard."""
@@ -99,8 +114,9 @@ def running(
     cores: frozenset[int],
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    log: Path | None = None,
 ) -> Iterator[Running]:
-    """Run `argv` on these cores until the block ends."""
+    """Run `argv` on these cores until the block ends; all that it prints is added to `log`."""
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -112,7 +128,7 @@ def running(
         env={**os.environ, "PYTHONHASHSEED": "0", **(environment or {})},
         start_new_session=True,
     )
-    started = Running(process, what)
+    started = Running(process, what, log)
     try:
         os.sched_setaffinity(process.pid, cores)
         yield started

@@ -33,7 +33,10 @@ _PATHS = {
     b"/responses": Protocol.RESPONSES,
     b"/messages": Protocol.MESSAGES,
     b":streamGenerateContent": Protocol.GEMINI,
+    b":generateContent": Protocol.GEMINI,
 }
+#: In a request that streams; Gemini says so in its path.
+_STREAMS = (b'"stream":true', b'"stream": true')
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
@@ -50,7 +53,8 @@ _GOLDEN = 0x9E3779B1
 
 
 class Served(msgspec.Struct):
-    """What became of one request; `outcome` is open, complete, gone (the gateway left), or how it was failed."""
+    """What became of one request; `outcome` is open, complete, gone (the gateway left), or how it was failed. An answer
+    that is not streamed has no `events`."""
 
     number: int
     input: int
@@ -173,7 +177,10 @@ class _Connection:
         usage_asked = b'"include_usage"' in body
         frames = template(protocol, asked.events, asked.size, asked.input, asked.output, usage_asked)
         self._served = self._server.serve(asked)
-        self._steps = self._perform(asked, frames, self._served)
+        if path.endswith(b":streamGenerateContent") or any(each in body for each in _STREAMS):
+            self._steps = self._perform(asked, frames, self._served)
+        else:
+            self._steps = self._whole(asked, frames.body)
         self._go_on(None)
 
     def _go_on(self, _: None) -> None:
@@ -192,15 +199,29 @@ class _Connection:
             if self._served is None:
                 return
 
+    def _refuse(self) -> None:
+        refusal = (len(_REFUSAL), _REFUSAL)
+        self._write(
+            b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % refusal
+        )
+        self._finish("status")
+
+    def _whole(self, asked: Asked, body: bytes) -> Iterator[int]:
+        """An answer in one piece, after all its events would have come."""
+        if asked.pace_ns:
+            yield time.monotonic_ns() + asked.pace_ns * asked.events
+        if asked.fail:
+            self._refuse()
+            return
+        self._write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body))
+        self._write(body)
+        self._finish("complete")
+
     def _perform(self, asked: Asked, frames: Frames, served: Served) -> Iterator[int]:
         """Writes; yields when to go on, 0 = at once."""
         if asked.fail == "status":
-            refusal = (len(_REFUSAL), _REFUSAL)
-            self._write(
-                b"HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/json\r\n"
-                b"content-length: %d\r\n\r\n%b" % refusal
-            )
-            self._finish("status")
+            self._refuse()
             return
         now = time.monotonic_ns
         events = frames.events[: asked.fail_after] if asked.fail else frames.events
@@ -229,6 +250,10 @@ class _Connection:
         if kind == "error":
             self._write(frames.error)
             self._finish("error")
+            return
+        if kind == "stall":
+            # Silence, until the other side has had enough of it.
+            self._finish("stall")
             return
         # A reset throws away what the kernel has not sent yet; so it waits a moment.
         yield time.monotonic_ns() + 10**7

@@ -2,7 +2,8 @@
 
 The charge is computed here by the contract's sentence (tokens times price per million, one ceil to a billionth) and
 nothing of the gateway's own arithmetic. A stream is paid if and only if the provider sent all of it, whatever its
-client did; the ledger's default contract releases every other one.
+client did; the ledger's default contract releases every other one. Where processes are killed (`deaths`), what was a
+dead one's is released as orphaned, however much of it the provider sent, and no client may have seen its end.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def charge_nanos(input_tokens: int, output_tokens: int, prices: Prices) -> int:
     return -(-millionths // _PER)
 
 
-def reconcile(seen: Iterable[Seen], served: Iterable[Served], lines: Iterable[Line], prices: Prices) -> Reconciled:
+def reconcile(
+    seen: Iterable[Seen], served: Iterable[Served], lines: Iterable[Line], prices: Prices, *, deaths: bool = False
+) -> Reconciled:
     """One run, stream by stream."""
     ours = {each.number: each for each in seen}
     theirs = {each.number: each for each in served}
@@ -61,7 +64,7 @@ def reconcile(seen: Iterable[Seen], served: Iterable[Served], lines: Iterable[Li
     wrong += [f"stream {number}: dispatched {count} times" for number, count in _repeated(served)]
     wrong += [f"stream {number}: in the ledger, and no client sent it" for number in ledger.keys() - ours.keys()]
     for number in sorted(ours):
-        faults = _faults(ours[number], theirs.get(number), ledger.get(number), prices)
+        faults = _faults(ours[number], theirs.get(number), ledger.get(number), prices, deaths=deaths)
         wrong += [f"stream {number}: {fault}" for fault in faults]
     states = Counter(line.state for line in ledger.values())
     charged = sum(line.charge_nanos or 0 for line in ledger.values())
@@ -84,7 +87,7 @@ def _repeated(each: Iterable[Line | Served]) -> list[tuple[int, int]]:
     return [(number, count) for number, count in counts.items() if count > 1]
 
 
-def _faults(ours: Seen, theirs: Served | None, line: Line | None, prices: Prices) -> Iterator[str]:
+def _faults(ours: Seen, theirs: Served | None, line: Line | None, prices: Prices, *, deaths: bool) -> Iterator[str]:
     if line is None:
         if theirs is not None:
             yield "the provider served it, and the ledger does not know it"
@@ -93,11 +96,15 @@ def _faults(ours: Seen, theirs: Served | None, line: Line | None, prices: Prices
         return
     if ours.request_id and ours.request_id != line.request_id:
         yield f"the client was told {ours.request_id}, the ledger has {line.request_id}"
-    if theirs is not None and theirs.outcome in ("open", "gone"):
+    orphaned = deaths and line.reason == "orphaned"
+    if orphaned and ours.complete:
+        yield "the client has a complete answer, and the ledger an orphan"
+    if theirs is not None and theirs.outcome in ("open", "gone") and not orphaned:
         yield f"the provider was left: {theirs.outcome} after {theirs.events} events"
-    paid = theirs is not None and theirs.outcome == "complete"
-    if ours.complete and not paid:
+    sent = theirs is not None and theirs.outcome == "complete"
+    if ours.complete and not sent:
         yield "the client has a complete answer that the provider did not send"
+    paid = sent and not orphaned
     due = charge_nanos(theirs.input, theirs.output, prices) if paid and theirs is not None else 0
     yield from _unsettled(line, due, paid=paid)
     if paid and theirs is not None:
@@ -105,7 +112,7 @@ def _faults(ours: Seen, theirs: Served | None, line: Line | None, prices: Prices
 
 
 def _unsettled(line: Line, due_nanos: int, *, paid: bool) -> Iterator[str]:
-    """State, charge, hold and entries must all tell the same."""
+    """State, charge, hold and entries must all tell the same; a late capture is an entry beside a hold's release."""
     if (line.state == "captured") != paid:
         yield f"{line.state}, and the provider was{'' if paid else ' not'} complete"
     if (line.charge_nanos or 0) != due_nanos:
@@ -116,7 +123,8 @@ def _unsettled(line: Line, due_nanos: int, *, paid: bool) -> Iterator[str]:
         if line.state != "refused":
             yield f"{line.state} without a hold"
         return
-    if line.hold_state != line.state or line.hold_charge_nanos != due_nanos:
+    held = ("released", 0) if "late_capture" in line.flags else (line.state, due_nanos)
+    if (line.hold_state, line.hold_charge_nanos) != held:
         yield f"its hold is {line.hold_state} with {line.hold_charge_nanos}, due {due_nanos}"
     if line.hold_nanos < due_nanos:
         yield f"held {line.hold_nanos}, due {due_nanos}"
@@ -126,7 +134,9 @@ def _miscounted(ours: Seen, theirs: Served, line: Line) -> Iterator[str]:
     if (line.input, line.output) != (theirs.input, theirs.output):
         yield f"usage {line.input}/{line.output}, the provider sent {theirs.input}/{theirs.output}"
     told = (ours.input, ours.output)
-    if None not in told and told != (theirs.input, theirs.output):
+    # Messages begins with a count that is not the last.
+    if ours.complete and None not in told and told != (theirs.input, theirs.output):
         yield f"the client was told {ours.input}/{ours.output}, the provider sent {theirs.input}/{theirs.output}"
-    if ours.complete and ours.events != theirs.events:
+    # An answer in one piece has none.
+    if ours.complete and theirs.events and ours.events != theirs.events:
         yield f"the client got {ours.events} events of {theirs.events}"

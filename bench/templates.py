@@ -7,6 +7,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from bench.dialogs import STAMP
 from hoptrio.protocols.events import Framing, Protocol
 from hoptrio.simulator.answer import answer_to
@@ -42,6 +44,8 @@ class Frames(NamedTuple):
     #: In the order of their writes; the last ends the body.
     closing: tuple[bytes, ...]
     error: bytes
+    #: The answer as one JSON value, for a request that does not stream.
+    body: bytes
 
 
 @cache
@@ -73,7 +77,10 @@ def template(protocol: Protocol, events: int, size: int, input_tokens: int, outp
     closing = (between + b"".join(map(chunk, dialect.closing())), *map(chunk, dialect.terminal()))
     errors = b"".join(map(chunk, _dialect(protocol, script, asked).errors(Failure("error"))))
     end = b"0\r\n\r\n"
-    return Frames(opening, tuple(found), (*(each for each in closing[:-1] if each), closing[-1] + end), errors + end)
+    body = msgspec.json.encode(_dialect(protocol, script, asked).body())
+    return Frames(
+        opening, tuple(found), (*(each for each in closing[:-1] if each), closing[-1] + end), errors + end, body
+    )
 
 
 def _dialect(protocol: Protocol, script: Script, asked: bool) -> Dialect:

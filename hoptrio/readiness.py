@@ -73,7 +73,8 @@ class Readiness:
         self.add(fd, call)
         await trio.lowlevel.wait_task_rescheduled(abort)
         if failed:
-            raise failed[0]
+            # Taken out: its traceback has this frame in it, and would be a cycle with the list.
+            raise failed.pop()
 
     async def run(self) -> None:
         """Call until cancelled."""

@@ -23,27 +23,32 @@ if TYPE_CHECKING:
 
     from bench.contestants.contestant import Place
 
-__all__ = ["INPUT_NANOS", "OUTPUT_NANOS", "Hoptrio"]
+__all__ = ["DEPOSIT_NANOS", "INPUT_NANOS", "OUTPUT_NANOS", "Hoptrio", "catalogue", "make_key"]
 
 #: Billionths per million tokens: no multiple of a million, so that each charge is rounded up.
 INPUT_NANOS = 1_234_567_891
 OUTPUT_NANOS = 9_876_543_217
-_DEPOSIT_NANOS = 10**17
+DEPOSIT_NANOS = 10**17
 _STREAMS_MAX = 40_000
 _LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
 
 
 def config(folder: Path, provider_port: int) -> str:
+    """What the gateway is measured with."""
+    return (
+        f'[server]\nlisten = "127.0.0.1:0"\nmax_streams = {_STREAMS_MAX}\n\n'
+        f'[ledger]\nurl = "sqlite:///{folder}/hoptrio.db"\n\n'
+    ) + catalogue(provider_port)
+
+
+def catalogue(provider_port: int, *, stall_s: float = 120.0) -> str:
     """One model for each protocol, only on the channel of that protocol: the others' clients are converted."""
-    tables = [
-        f'[server]\nlisten = "127.0.0.1:0"\nmax_streams = {_STREAMS_MAX}\n',
-        f'[ledger]\nurl = "sqlite:///{folder}/hoptrio.db"\n',
-    ]
+    tables: list[str] = []
     for protocol in DIALOGS:
         version = "/v1" if protocol in ("chat", "responses") else ""
         tables += [
             f'[models.bench-{protocol}]\ninput = "{_price(INPUT_NANOS)}"\noutput = "{_price(OUTPUT_NANOS)}"\n'
-            "max_input_tokens = 100000\nmax_output_tokens = 100000\n",
+            f"max_input_tokens = 100000\nmax_output_tokens = 100000\nstall_seconds = {stall_s}\n",
             f"[channels.{protocol}]\nprotocols = {json.dumps([protocol])}\n"
             f'base_url = "http://127.0.0.1:{provider_port}{version}"\napi_key = "sk-bench"\n'
             f'models = ["bench-{protocol}"]\nmax_streams = {_STREAMS_MAX}\n',
@@ -70,7 +75,7 @@ class Hoptrio:
         cores = place.cores.gateway if place.workers == 1 else place.cores.workers
         text = config(place.folder, place.provider_port)
         with self.serving(text, place.folder, cores, f"sqlite:///{place.folder}/hoptrio.db", place.workers) as it:
-            yield it._replace(books=Books(place.folder / "hoptrio.db", _DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS))
+            yield it._replace(books=Books(place.folder / "hoptrio.db", DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS))
 
     @contextmanager
     def serving(
@@ -79,7 +84,7 @@ class Hoptrio:
         """Run it with a config, whose ledger is at `url`, until the block ends."""
         path = folder / "hoptrio.toml"
         path.write_text(text)
-        key = trio.run(_make_key, url)
+        key = trio.run(make_key, url)
         argv = module("hoptrio", "serve", "--config", str(path), "--workers", str(workers))
         with running(self.name, argv, cores=cores, folder=folder) as process:
             port = int(process.await_line(_port))
@@ -91,8 +96,9 @@ def _port(line: str) -> str:
     return found[1] if found else ""
 
 
-async def _make_key(url: str) -> str:
+async def make_key(url: str) -> str:
+    """The secret of a key, of an account with `DEPOSIT_NANOS`."""
     async with open_ledger(url) as ledger:
-        await ledger.create_account("bench", _DEPOSIT_NANOS)
+        await ledger.create_account("bench", DEPOSIT_NANOS)
         _, secret = await ledger.create_key("bench")
     return secret

@@ -22,7 +22,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
 from hypercorn.utils import wrap_app
 
-from hoptrio import limits
+from hoptrio import limits, tls
 
 if TYPE_CHECKING:
     import ssl
@@ -100,11 +100,13 @@ class _Connections:
             stream.socket.close()
             return
         self._open.add(stream)
+        # Typed as if there were TLS only; without it hypercorn finds out by itself.
+        secured: Any = stream
         try:
-            # Typed as if there were TLS only; without it hypercorn finds out by itself.
-            secured: Any = self._secured(stream)
+            secured = self._secured(stream)
             await TCPServer(self._app, self._config, self._context, ConnectionState({}), secured)
         finally:
+            tls.cut(secured)
             self._open.discard(stream)
             if not self._open:
                 self._left.set()

@@ -139,9 +139,14 @@ class _Connection:
 
     async def _reusable(self) -> bool:
         writer = self._writer
-        if writer is None or writer.gone or not writer.ended:
+        if writer is None:
             return False
-        await writer.watch.ended()
+        # It knows the writer: without a cycle both are freed at once, and not by the collector.
+        watch = writer.watch
+        del writer.watch
+        if writer.gone or not writer.ended:
+            return False
+        await watch.ended()
         if writer.reusable:
             return True
         await closing.finish(self.wire)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from hoptrio import limits
+from hoptrio import limits, tls
 from hoptrio.readiness import readiness
 
 if TYPE_CHECKING:
@@ -167,8 +167,11 @@ class Wire:
             self._close_socket(self.sock)
             return
         self.closed = True
+        # Below TLS, which would say farewell; not by a cancellation, whose traceback is a cycle with the stream in it.
+        below = self.stream.transport_stream if isinstance(self.stream, trio.SSLStream) else self.stream
         with trio.move_on_after(limits.LINGER_S, shield=True):
-            await trio.aclose_forcefully(self.stream)
+            await below.aclose()
+        tls.cut(self.stream)
 
     def _close_socket(self, sock: socket.socket) -> None:
         """Whoever waits for it gets trio.ClosedResourceError."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from hoptrio import limits
+from hoptrio import limits, tls
 from hoptrio.readiness import readiness
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def close_now(stream: Any) -> None:
         close_now(transport.receive_stream)
     else:
         transport.close()
+    tls.cut(stream)
 
 
 def _transport(stream: Any) -> Any:

@@ -141,6 +141,51 @@ def test_a_request_that_was_refused_holds_nothing() -> None:
     assert account.faults() == ()
 
 
+ORPHAN = Line(0, "req_0", "released", None, None, 0, "released", 0, 10**6, 0, "orphaned")
+
+
+def orphaned(**seen: Any) -> Account:
+    """The first stream's process was killed when the provider had sent everything."""
+    broken = Account().with_seen(0, **{"complete": False, "error": "truncated"} | seen)
+    return replace(broken, lines=(ORPHAN, *Account().lines[1:]))
+
+
+def test_an_orphan_is_a_fault_unless_processes_are_killed() -> None:
+    account = orphaned()
+    assert account.faults()
+    assert reconcile(account.seen, account.served, account.lines, PRICES, deaths=True).wrong == ()
+
+
+def test_nobody_saw_the_end_of_an_orphan_and_nobody_paid_for_it() -> None:
+    for account in (orphaned(complete=True, error=""), orphaned().with_line(0, charge_nanos=1)):
+        assert reconcile(account.seen, account.served, account.lines, PRICES, deaths=True).wrong
+    account = Account()
+    lines = (account.lines[0]._replace(reason="orphaned"), *account.lines[1:])
+    assert reconcile(account.seen, account.served, lines, PRICES, deaths=True).wrong
+
+
+def test_the_provider_of_an_orphan_was_left() -> None:
+    account = orphaned().with_served(0, outcome="gone", events=3)
+    assert reconcile(account.seen, account.served, account.lines, PRICES, deaths=True).wrong == ()
+    account = Account().with_served(0, outcome="gone", events=3)
+    assert reconcile(account.seen, account.served, account.lines, PRICES, deaths=True).wrong
+
+
+def test_a_late_capture_is_beside_a_released_hold() -> None:
+    late = {"hold_state": "released", "hold_charge_nanos": 0}
+    assert Account().with_line(0, **late, flags=("late_capture",)).faults() == ()
+    assert Account().with_line(0, **late).faults()
+
+
+def test_a_client_that_left_need_not_have_been_told_the_last_count() -> None:
+    assert Account().with_seen(2, input=17, output=1).faults() == ()
+
+
+def test_an_answer_in_one_piece_has_no_events() -> None:
+    assert Account().with_seen(0, events=0).with_served(0, events=0).faults() == ()
+    assert Account().with_seen(0, events=1).faults()
+
+
 def test_the_balance_moves_by_the_charges_alone() -> None:
     assert list(reconcile_balance(Balance(100, 0), Balance(60, 0), 40)) == []
     assert len(list(reconcile_balance(Balance(100, 0), Balance(61, 0), 40))) == 1

@@ -84,6 +84,8 @@ class Outbox:
         self.closed = True
         shares = {share for share, _ in self._waiting} | ({unsent} if unsent else set())
         self._backlogs.remove(self._owner, sum(share.waiting_bytes for share in shares))
+        # Which knows this: without a cycle both are freed at once, and not by the collector.
+        del self._owner
         self._waiting.clear()
         for share in shares:
             share.drop()

@@ -202,6 +202,7 @@ class Session:
         if listened:
             del self._heard[turn.lane]
         self._lanes.over(turn, left=not listened)
+        turn.over()
         if turn.writer.status == errors.InvalidKey.status:
             self._wind_up(_Ending(errors.InvalidKey("This API key is no longer valid."), POLICY_VIOLATION))
         self._start_ready()

@@ -104,6 +104,10 @@ class Turn:
         if self._parent is not None and self._parent.lane == self.lane:
             self._chains.evict(self.previous_id)
 
+    def over(self) -> None:
+        """Nothing more is written: without a cycle turn and writer are freed at once, and not by the collector."""
+        del self.writer.answered
+
     def _answered(self, response_id: str, output: list[msgspec.Raw]) -> None:
         self.keep(response_id, items_of(output))
 
@@ -124,7 +128,7 @@ class TurnWriter:
         self._socket = socket
         self._share = socket.share()
         self._lane = lane
-        self._answered = answered
+        self.answered = answered
         self._splitter = Splitter(event_bytes_max=limits.TURN_EVENT_BYTES_MAX)
         self.head_written = False
         self.half_closed = False
@@ -204,7 +208,7 @@ class TurnWriter:
             self._ended = True
             response_id, output = output_of(self._response)
             if response_id:
-                self._answered(response_id, output or self._items)
+                self.answered(response_id, output or self._items)
         elif kind in _FAILURES:
             self._ended = self.failed = True
 

@@ -8,6 +8,7 @@ role nor id nor name, since the SDKs' helpers join them (protocols page 0, 15). 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 import msgspec
 
@@ -86,7 +87,8 @@ class _ChatTrack:
     """See `vocabulary.Track`."""
 
     def __init__(self, owner: ChatEncoder, choice: int) -> None:
-        self._owner = owner
+        # Not owned: a cycle would wait for the collector.
+        self._owner: ChatEncoder = proxy(owner)
         self._choice = choice
         self._calls: dict[Hashable, _Call] = {}
         self._end = End.STOP

@@ -9,6 +9,7 @@ itself has it.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import proxy
 
 import msgspec
 
@@ -105,7 +106,8 @@ class _GeminiTrack(Blocks):
 
     def __init__(self, owner: GeminiEncoder, choice: int) -> None:
         super().__init__()
-        self._owner = owner
+        # Not owned: a cycle would wait for the collector.
+        self._owner: GeminiEncoder = proxy(owner)
         self._choice = choice
         self._calls = 0
         #: A call was left out.
@@ -116,7 +118,6 @@ class _GeminiTrack(Blocks):
         self._head = b'{"candidates":[{"index":%d,"content":{"role":"model","parts":[' % choice
         self._text = self._head + b'{"text":'
         self._rest = b"}" + owner.part_end
-        self._frame = owner.frame
         self._sse = owner.sse
 
     def refuse(self, why: str) -> None:
@@ -130,7 +131,7 @@ class _GeminiTrack(Blocks):
             return super().text(text)
         if self._sse:
             return b"".join((_DATA, self._text, _encode(text), self._rest, b"\n\n"))
-        return self._frame(self._text + _encode(text) + self._rest)
+        return self._owner.frame(self._text + _encode(text) + self._rest)
 
     def last(self) -> dict[str, Any]:
         """The candidate of the last chunk."""
@@ -158,7 +159,7 @@ class _GeminiTrack(Blocks):
             return self._part({"text": text, "thought": True}) if self._owner.show_thoughts else b""
         if self._carried is not None:
             return self._part({"text": text}, signed=True)
-        return self._frame(self._text + _encode(text) + self._rest)
+        return self._owner.frame(self._text + _encode(text) + self._rest)
 
     def _shut(self, block: Block) -> bytes:
         if block.sort is Sort.IMAGE:
@@ -185,7 +186,7 @@ class _GeminiTrack(Blocks):
     def _part(self, part: dict[str, Any], *, signed: bool = False) -> bytes:
         if signed:
             self._sign(part)
-        return self._frame(self._head + _encode(part) + self._owner.part_end)
+        return self._owner.frame(self._head + _encode(part) + self._owner.part_end)
 
     def _sign(self, part: dict[str, Any]) -> None:
         if self._carried is not None:

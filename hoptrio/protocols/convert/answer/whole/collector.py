@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 from hoptrio.protocols.convert.answer.blocks import Block, Blocks, Sort
 
@@ -22,7 +23,8 @@ class Collected(Blocks):
 
     def __init__(self, owner: BodyEncoder, choice: int) -> None:
         super().__init__()
-        self._owner = owner
+        # Not owned: with a cycle a whole answer would wait for the collector.
+        self._owner: BodyEncoder = proxy(owner)
         self.choice = choice
         self.blocks: list[Block] = []
 
