@@ -142,6 +142,8 @@ class _Connection:
         if writer is None or writer.gone or not writer.ended:
             return False
         await writer.watch.ended()
+        # It knows the writer: without a cycle both are freed at once, and not by the collector.
+        del writer.watch
         if writer.reusable:
             return True
         await closing.finish(self.wire)

@@ -11,6 +11,7 @@ The deadline is not here: it is the cancel scope around the upstream side.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -68,9 +69,10 @@ class Clock:
         self._turn = _watchmaker().add(self)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Look no more, and keep nothing of the stream: it would be a cycle, which takes the collector to free."""
         if self._turn is not None:
             self._turn.clock = None
+        self._keepalive = self._stalled = _nothing
 
     def look(self, now: float) -> None:
         """Do what is due."""
@@ -106,42 +108,46 @@ class Clock:
         return inf if blocked_since is None or self._writer.gone else blocked_since + limits.WRITE_STALL_S
 
 
+def _nothing() -> None:
+    pass
+
+
 class _Turn:
-    """When a clock looks next; `clock` is None once it was stopped, so that no stream is kept until then."""
+    """A clock that looks; `clock` is None once it was stopped, so that no stream is kept until its next look."""
 
-    __slots__ = ("at", "clock")
+    __slots__ = ("clock",)
 
-    def __init__(self, at: float, clock: Clock) -> None:
-        self.at = at
+    def __init__(self, clock: Clock) -> None:
         self.clock: Clock | None = clock
-
-    def __lt__(self, other: _Turn) -> bool:
-        return self.at < other.at
 
 
 class _Watchmaker:
     """The one task that looks, and the turns of all clocks, the earliest first."""
 
     def __init__(self) -> None:
-        self._turns: list[_Turn] = []
+        #: (When it looks, a number that none else has, who looks): tuples, since the many short streams of the last
+        #: `LOOK_S` make a heap of thousands, and a comparison in Python for each step in it costs 10 us a stream.
+        self._turns: list[tuple[float, int, _Turn]] = []
+        self._numbers = count()
         self._sleep = trio.CancelScope()
 
     def add(self, clock: Clock) -> _Turn:
         now = trio.current_time()
-        turn = _Turn(clock.next_due(now), clock)
-        heappush(self._turns, turn)
-        if turn.at < self._sleep.deadline:
-            self._sleep.deadline = turn.at
+        turn = _Turn(clock)
+        at = clock.next_due(now)
+        heappush(self._turns, (at, next(self._numbers), turn))
+        if at < self._sleep.deadline:
+            self._sleep.deadline = at
         return turn
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            with trio.CancelScope(deadline=self._turns[0].at if self._turns else inf) as self._sleep:
+            with trio.CancelScope(deadline=self._turns[0][0] if self._turns else inf) as self._sleep:
                 await trio.sleep_forever()
             now = trio.current_time()
-            while self._turns and self._turns[0].at <= now:
-                self._look(heappop(self._turns), now)
+            while self._turns and self._turns[0][0] <= now:
+                self._look(heappop(self._turns)[2], now)
 
     def _look(self, turn: _Turn, now: float) -> None:
         """A bug in one clock is not another's."""
@@ -150,8 +156,7 @@ class _Watchmaker:
         try:
             turn.clock.look(now)
             if turn.clock is not None:
-                turn.at = turn.clock.next_due(now)
-                heappush(self._turns, turn)
+                heappush(self._turns, (turn.clock.next_due(now), next(self._numbers), turn))
         except Exception as bug:
             log.error("clock failed", error=type(bug).__name__, exc_info=bug)
 

@@ -155,6 +155,8 @@ class Stream:
         finally:
             self._clock.stop()
             self._writer.stop()
+            # The pump calls this object: without a cycle both are freed at once, and not by the collector.
+            del self._pump, self._kept
 
     def stop(self, reason: Reason) -> None:
         """End the provider's side now, for `reason`. What is complete by then stays complete, and nothing is tried
