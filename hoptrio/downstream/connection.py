@@ -25,6 +25,8 @@ from hoptrio.downstream.writer import ResponseWriter
 from hoptrio.errors import BadRequest, BodyTooSlow, HoptrioError, Internal
 
 if TYPE_CHECKING:
+    import socket
+
     from hoptrio.downstream.backlog import BacklogTotal
     from hoptrio.downstream.drain import Drain
 
@@ -42,15 +44,20 @@ _SKETCH_BYTES = 4 * limits.KIB
 
 
 def serve_connection(
-    stream: trio.abc.Stream, handler: Handler, *, refuse: Refuse, backlogs: BacklogTotal, drain: Drain
+    connection: socket.socket | trio.abc.Stream,
+    handler: Handler,
+    *,
+    refuse: Refuse,
+    backlogs: BacklogTotal,
+    drain: Drain,
 ) -> Coroutine[Any, Any, None]:
-    """Serve one client until it or we close; `stream` is closed at the end, and must not be used by the caller.
+    """Serve one client until it or we close; `connection` is closed at the end, and must not be used by the caller.
 
     `handler` answers one exchange after another. What it raises is answered here: a HoptrioError by `refuse`, a bug by
     a 500, or an abort where a head is already out.
     """
     # Not a coroutine itself, whose frame would keep trio's wrapper of the socket for as long as the connection lasts.
-    return _serve(Wire(stream), handler, refuse, backlogs, drain)
+    return _serve(Wire(connection), handler, refuse, backlogs, drain)
 
 
 async def _serve(wire: Wire, handler: Handler, refuse: Refuse, backlogs: BacklogTotal, drain: Drain) -> None:

