@@ -149,7 +149,7 @@ class Listener:
             except BaseException:
                 self._places.release()
                 raise
-            connections.start_soon(self._serve, connection)
+            connections.start_soon(self._serve, connection, connections)
 
     async def _accept(self, accept: Callable[[], Awaitable[Accepted]]) -> Accepted:
         while True:
@@ -161,12 +161,17 @@ class Listener:
                 _LOG.warning("accept_failed", error=errno.errorcode[error.errno], retry_s=limits.ACCEPT_BACKOFF_S)
                 await trio.sleep(limits.ACCEPT_BACKOFF_S)
 
-    async def _serve(self, connection: Accepted) -> None:
+    async def _serve(self, connection: Accepted, nursery: trio.Nursery) -> None:
         """One client's fault, or a bug met while serving it, is never another's."""
         self.connections += 1
         try:
             serving = serve_connection(
-                connection, self._handler, refuse=self._refuse, backlogs=self.backlogs, drain=self._drain
+                connection,
+                self._handler,
+                refuse=self._refuse,
+                backlogs=self.backlogs,
+                drain=self._drain,
+                nursery=nursery,
             )
             # The wire has it, and lets it go.
             del connection
