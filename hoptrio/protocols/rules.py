@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from hoptrio.contract import Reason
     from hoptrio.errors import HoptrioError
+    from hoptrio.protocols.alike import Alike
     from hoptrio.protocols.events import Call, Counts, Finish, Framing, Protocol, ProviderError, SseEvent, Step
     from hoptrio.protocols.texts import Said
 
@@ -51,6 +52,10 @@ class Reader(Interface):
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event and give its bytes for the client. Never raises for what a provider sends."""
+
+    def alike(self) -> Alike | None:
+        """What recognises further events that say the same but for their text, so that they need not be fed: from now
+        on the reader shows it examples. None = there are no such events in this protocol."""
 
     def finish(self, *, clean: bool) -> Finish:
         """Judge the end of the body; `clean` = it ended by its framing, not by a broken connection."""

@@ -58,6 +58,11 @@ class Splitter:
         size = self._line_at if in_comment else len(self._pending)
         return size if size >= EVENT_LARGE_BYTES else 0
 
+    @property
+    def between(self) -> bool:
+        """Whether an event may begin with the next byte."""
+        return not (self._pending or self._after_cr or self._at_start)
+
     def feed(self, data: bytes) -> list[SseEvent]:
         """Take one read and return the events it completes, in order."""
         if self.too_large:

@@ -24,6 +24,7 @@ from hoptrio.upstream.failure import from_body_end, from_provider
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from hoptrio.protocols.alike import Alike
     from hoptrio.protocols.events import Counts, ProviderError, SseEvent
     from hoptrio.protocols.rules import Reader
     from hoptrio.stream.produced import Produced
@@ -34,6 +35,7 @@ __all__ = ["BodyPump", "EventPump", "Pump"]
 
 #: Looking a member up in its enum costs 60 ns, and every event asks.
 _ANSWER, _TERMINAL = Kind.ANSWER, Kind.TERMINAL
+_EVENT_END = b"\n\n"
 
 
 class Pump(Interface):
@@ -81,6 +83,8 @@ class EventPump:
     ) -> None:
         self._reader = reader
         self._feed = reader.feed if produced is None else produced.reading(reader)
+        #: Not where every event's words are gathered.
+        self._alike = reader.alike() if produced is None else None
         self._splitter = Splitter()
         self._emit = emit
         self._progressed = progressed
@@ -135,7 +139,10 @@ class EventPump:
 
     def _read(self, data: bytes) -> bool:
         """One read; True if there is something to decide before the next."""
-        self._take(self._splitter.feed(data))
+        if self._alike is None or self._candidate:
+            self._take(self._splitter.feed(data))
+        else:
+            self._take_alike(data, self._alike)
         return self._reader.patience_s is not None or self._splitter.too_large
 
     async def _wait(self, answer: Answer, patience_s: float) -> BodyEnd | None:
@@ -151,22 +158,50 @@ class EventPump:
     def _take(self, events: Iterable[SseEvent]) -> None:
         """Classify events in order and hand on what may be seen now, in one write a read, whatever it holds."""
         out: list[bytes] = []
-        progressed = self._grown()
+        self._hand_on(out, moved=self._classify(events, out))
+
+    def _take_alike(self, data: bytes, alike: Alike) -> None:
+        """The same for a read that may be the rest of an event, many that are alike, and the beginning of one."""
+        out: list[bytes] = []
+        moved = False
+        splitter = self._splitter
+        if not splitter.between:
+            begins_at = data.find(_EVENT_END) + len(_EVENT_END) if _EVENT_END in data else len(data)
+            moved = self._classify(splitter.feed(data[:begins_at]), out)
+            data = b"" if self._over else data[begins_at:]
+        ends_at = data.rfind(_EVENT_END) + len(_EVENT_END)
+        if ends_at >= len(_EVENT_END) and splitter.between and (run := alike.run(data[:ends_at])) is not None:
+            count, wire = run
+            self.events += count - 1
+            out.append(wire)
+            moved = True
+            data = data[ends_at:]
+        if data:
+            moved = self._classify(splitter.feed(data), out) or moved
+        self._hand_on(out, moved=moved)
+
+    def _classify(self, events: Iterable[SseEvent], out: list[bytes]) -> bool:
+        """Put what the client may see now into `out`; whether the answer moved."""
+        moved = False
         for event in events:
             kind, wire = self._feed(event)
             if kind is _ANSWER:
-                progressed = True
+                moved = True
                 out.append(wire)
             elif kind < _TERMINAL:
                 out.append(wire)
             else:
                 # One of several candidates has finished and others go on: that moved the answer.
-                progressed |= self._reader.patience_s is None
+                moved |= self._reader.patience_s is None
                 self._hold_back(kind, wire, out)
                 if self._reader.patience_s == 0:
                     break
+        return moved
+
+    def _hand_on(self, out: list[bytes], *, moved: bool) -> None:
+        moved |= self._grown()
         self.events += len(out)
-        if progressed:
+        if moved:
             self._progressed()
         if data := out[0] if len(out) == 1 else b"".join(out):
             if not self._any:

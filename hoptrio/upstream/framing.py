@@ -12,6 +12,7 @@ called again. Bytes behind the end (`excess`) mean that the connection cannot be
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["ChunkedBody", "ClosedBody", "Framing", "SizedBody", "framing_of"]
 
 #: RFC 9112 7.1: chunk-size [chunk-ext] CRLF.
-_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?[ \t]*\r\n")
+_SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[\t\x20-\x7e\x80-\xff]*)?[ \t]*")
+#: Digits of sizes that are remembered: lines of up to 1 MiB.
+_PLAIN_DIGITS_MAX = 5
 #: RFC 9112 7.1.2: a trailer line is a field line.
 _FIELD_LINE = re.compile(rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
@@ -151,9 +154,11 @@ class ChunkedBody:
 
     def _read_chunks(self, data: bytes, at: int, parts: list[bytes]) -> int:
         """Whole chunks, of which most reads consist; then the size of one that is cut, or of the last."""
-        while line := _SIZE_LINE.match(data, at):
-            size = int(line[1], 16)
-            start = line.end()
+        while (line_stop := data.find(b"\r\n", at)) > at:
+            read_size = _plain_size if line_stop - at <= _PLAIN_DIGITS_MAX else _any_size
+            if (size := read_size(data[at:line_stop])) < 0:
+                break
+            start = line_stop + 2
             stop = start + size
             if size == 0:
                 self._trailer_bytes = 0
@@ -186,3 +191,13 @@ class ChunkedBody:
             self.end = BodyEnd.RESET
         else:
             self._held = data[at:]
+
+
+def _any_size(line: bytes) -> int:
+    """The size that a chunk's line says, without its CRLF; -1 if it says none."""
+    found = _SIZE_LINE.fullmatch(line)
+    return -1 if found is None else int(found[1], 16)
+
+
+#: For lines without an extension: a stream's chunks have few sizes, and the pattern takes three times as long.
+_plain_size = lru_cache(maxsize=4096)(_any_size)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hoptrio.protocols.alike import Alike, Text
 from hoptrio.protocols.chat.errors import error_event
 from hoptrio.protocols.events import Counts, Finish, Kind, Operation, ProviderError, SseEvent, Step
 from hoptrio.protocols.members import ABSENT, EMPTY_BYTES_MAX, UNREADABLE, cut_usage, is_filled, loads, split_members
@@ -88,6 +89,7 @@ class ChatReader:
     """One stream's reader; see `rules.Reader` for the meaning of its attributes."""
 
     __slots__ = (
+        "_alike",
         "_announced",
         "_finished",
         "_hide_usage",
@@ -112,6 +114,7 @@ class ChatReader:
         #: ``[DONE]`` or an error was read: whatever follows is neither read nor forwarded.
         self._over = False
         self._tier: str | None = None
+        self._alike: Alike | None = None
         self.patience_s: float | None = None
         self.answered = False
         self.counts: Counts | None = None
@@ -123,6 +126,8 @@ class ChatReader:
         name, data, stray = event
         if self._over:
             return _DROPPED
+        if self._alike is not None:
+            self._alike.forget()
         if data[:1] != b"{":
             text = data.strip()
             if not text:
@@ -140,6 +145,11 @@ class ChatReader:
         if stray and error is None:
             return _DROPPED
         return self._read_chunk(chunk, data, error)
+
+    def alike(self) -> Alike:
+        """Deltas of text; see `rules.Reader`."""
+        self._alike = Alike()
+        return self._alike
 
     def finish(self, *, clean: bool) -> Finish:
         """Judge the end: complete with ``[DONE]``, or with a finish_reason on every choice and a clean end, for which
@@ -162,6 +172,8 @@ class ChatReader:
         return error_event(error)
 
     def _read_chunk(self, chunk: _Chunk, data: bytes, error: ProviderError | None) -> Step:
+        read = data
+        delta = None
         moved = False
         for choice in chunk.choices or ():
             if choice.finish_reason:
@@ -183,8 +195,12 @@ class ChatReader:
         if error is not None:
             return self._fail(error, data)
         if moved:
+            told = data_event(data)
+            # Not an answer's first event, since many an answer has but one.
+            if self._alike is not None and self.answered and len(chunk.choices or ()) == 1:
+                self._alike.follow(told, told if data is read else data_event(read), _text_of, delta)
             self.answered = True
-            return _new(Step, (Kind.ANSWER, data_event(data)))
+            return _new(Step, (Kind.ANSWER, told))
         return Step(Kind.QUIET if self.answered else Kind.OPENING, data_event(data))
 
     def _calls(self, choice: int, delta: _Delta) -> bool:
@@ -270,6 +286,16 @@ def _body_counts(call: Call, answer: _Body) -> Counts | None:
     except UNREADABLE:
         return None
     return msgspec.structs.replace(counts or Counts(), images=len(images))
+
+
+def _text_of(delta: _Delta | None) -> Text | None:
+    """The text of a delta that has one."""
+    if delta is None:
+        return None
+    for name in ("content", "reasoning_content", "reasoning"):
+        if is_filled(value := getattr(delta, name)):
+            return Text(b'"%b":' % name.encode(), bytes(value))
+    return None
 
 
 def _moves(delta: _Delta) -> bool:

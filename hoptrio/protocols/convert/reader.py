@@ -154,6 +154,9 @@ class ConvertingReader:
             return self._hold(event)
         return Step(kind, self._decode(event))
 
+    def alike(self) -> None:
+        """Every event is translated."""
+
     def finish(self, *, clean: bool) -> Finish:
         """The native judgement, with the client's terminal if it was not written yet."""
         complete, _ = self._native.finish(clean=clean)

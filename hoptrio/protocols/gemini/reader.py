@@ -183,6 +183,9 @@ class GeminiReader:
             self.answered = True
         return Step(self._kind(moved), self._frame(event.data))
 
+    def alike(self) -> None:
+        """Nearly every event reports usage anew."""
+
     def finish(self, *, clean: bool) -> Finish:
         """Complete as the module says; an array is still to be closed. A body that broke off is complete only with its
         usage: without it, there is nothing to say that the newest event was the last."""

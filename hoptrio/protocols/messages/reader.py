@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hoptrio.protocols.alike import Alike, Text
 from hoptrio.protocols.events import Finish, Kind, Step
 from hoptrio.protocols.members import ABSENT, UNREADABLE, is_filled, loads
 from hoptrio.protocols.messages.errors import error_data, provider_error
@@ -107,6 +108,7 @@ class MessagesReader:
     """See `protocols.rules.Reader`. Only `feed` writes the public fields."""
 
     __slots__ = (
+        "_alike",
         "_born_complete",
         "_estimated",
         "_reasoned",
@@ -129,6 +131,7 @@ class MessagesReader:
         self.error: ProviderError | None = None
         self.provider_ids: tuple[str, ...] = ()
         self._tally = UsageTally()
+        self._alike: Alike | None = None
         self._estimated: int | float = 0
         #: ``message_start`` held the whole answer, its stop reason included.
         self._born_complete = False
@@ -137,6 +140,8 @@ class MessagesReader:
 
     def feed(self, event: SseEvent) -> Step:
         """Classify one event; its wire form is ``event: TYPE`` and the data as received."""
+        if self._alike is not None:
+            self._alike.forget()
         read = _event(event.data)
         if read is None:
             return self._unreadable(event)
@@ -146,9 +151,18 @@ class MessagesReader:
         if event.stray:
             return Step(_QUIET, b"")
         kind = self._kind(name, read, event)
+        wire = _wire(name, event)
         if kind is _ANSWER:
+            # Not an answer's first event, since many an answer has but one.
+            if self._alike is not None and self.answered and name == "content_block_delta":
+                self._alike.follow(wire, wire, _text_of, read)
             self.answered = True
-        return Step(kind, _wire(name, event))
+        return Step(kind, wire)
+
+    def alike(self) -> Alike:
+        """Deltas of text; see `rules.Reader`."""
+        self._alike = Alike()
+        return self._alike
 
     def finish(self, *, clean: bool) -> Finish:
         """Complete with a stop reason and ``message_stop``, however the connection ended then."""
@@ -242,6 +256,18 @@ def _event(data: bytes) -> _Event | _LooseEvent | None:
         return _LOOSE_EVENT.decode(data)
     except UNREADABLE:
         return None
+
+
+def _text_of(read: _Event | _LooseEvent) -> Text | None:
+    """The text of a block's delta that has one."""
+    delta = read.delta if isinstance(read, _Event) else None
+    if delta is None or not (delta.text or delta.thinking):
+        return None
+    return Text(b'"text":', _quoted(delta.text)) if delta.text else Text(b'"thinking":', _quoted(delta.thinking))
+
+
+def _quoted(text: str) -> bytes:
+    return b'"%b"' % text.encode()
 
 
 def _message(raw: bytes | msgspec.Raw) -> _Message:

@@ -185,6 +185,9 @@ class ResponsesReader:
             return self._fail(sort, facts, data, wire)
         return self._read_item(sort, kind, facts, wire)
 
+    def alike(self) -> None:
+        """Every event has a number of its own."""
+
     def finish(self, *, clean: bool) -> Finish:
         """Judge the end: complete with ``response.completed`` or ``response.incomplete``, however the body ended."""
         return Finish(self._complete, b"")
