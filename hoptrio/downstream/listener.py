@@ -60,13 +60,14 @@ class _PlainListener:
         self._socket.setblocking(False)
 
     async def accept(self) -> socket.socket:
-        """The next connection, in the next turn of the loop: other workers may take one meanwhile. Raises OSError."""
-        await trio.lowlevel.checkpoint()
+        """The next connection; one in a turn of the loop, so that other workers get their share. Raises OSError."""
         while True:
+            await trio.lowlevel.wait_readable(self._socket)
             try:
                 return self._socket.accept()[0]
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._socket)
+                # Another worker was faster.
+                continue
             except OSError as error:
                 if error.errno not in _ALREADY_BROKEN:
                     raise
