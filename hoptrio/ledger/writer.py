@@ -216,6 +216,8 @@ class ThreadWriter:
     def __init__(self, store: Store) -> None:
         self._batcher = Batcher(store)
         self._pace = Pace()
+        #: Set when the writer closes.
+        self._hurry = threading.Event()
         self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
         self._closed = trio.Event()
@@ -240,6 +242,7 @@ class ThreadWriter:
 
     async def close(self) -> None:
         self._inbox.put(None)
+        self._hurry.set()
         await self._closed.wait()
         self._thread.join()
 
@@ -259,7 +262,7 @@ class ThreadWriter:
         """What is queued, after waiting for the first of it; and whether the writer is to close after that."""
         tickets: list[Ticket] = []
         # Not behind the first: who puts one where nobody waits wakes nobody, and saves two switches of threads.
-        time.sleep(self._pace.wait_s(time.monotonic()))
+        self._hurry.wait(self._pace.wait_s(time.monotonic()))
         try:
             ticket = self._inbox.get(timeout=self._batcher.retry_s or None)
             while ticket is not None:
