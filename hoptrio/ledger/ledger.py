@@ -620,9 +620,9 @@ class Ledger:
             raise LedgerUnavailable("the ledger cannot be read now") from error
 
     async def _soon(self, read: Callable[..., T], *args: Any) -> T:
-        """A point read: on the loop where it is quick, without a turn of it, which would cost as much again; else in a
-        thread that is given up on after `limits.HOLD_S`."""
+        """A point read: on the loop where it is quick, else in a thread that is given up on after `limits.HOLD_S`."""
         if self._store.reads_inline:
+            await trio.lowlevel.checkpoint()
             return self._now(read, *args)
         with trio.move_on_after(limits.HOLD_S):
             return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True, limiter=self._readers)
