@@ -80,7 +80,7 @@ def _converted(client: str, channel: str, events: int) -> Scenario:
 
 
 def _workers(count: int, events: int) -> Scenario:
-    # As many streams a worker: with fewer each of its turns would carry fewer events, which says nothing of a further core.
+    # As many streams a worker: with fewer, each turn would carry fewer events, which says nothing of a further core.
     streams = 200 * count
     shape = Shape(streams=streams, events=events, pace_s=0.03, spread_s=1.0, silent_s=0.3)
     title = f"{count} worker{'s' if count > 1 else ''}: {streams} streams of {events} events, 33 a second each"

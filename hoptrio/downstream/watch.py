@@ -23,7 +23,7 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """The watch over one response's client, from `start` to `stop`; `nursery` is the connection's."""
+    """The watch over one response's client, from `start` to `stop`; `nursery` is the writer's."""
 
     __slots__ = ("_ended", "_nursery", "_scope", "_writer")
 
