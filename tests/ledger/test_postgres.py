@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -50,6 +51,20 @@ def unprepared():
     database = fresh_database()
     yield database
     database.drop()
+
+
+def test_what_a_batch_read_is_freed_with_it_and_not_by_the_collector(store):
+    gc.collect()
+    gc.disable()
+    try:
+        store.apply([CreateAccount(id="acc_1", name="acme", deposit_nanos=5, ref="r")])
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        assert not [each for each in gc.garbage if type(each).__module__.startswith("hoptrio")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 async def amounts(ledger, name="acme"):
