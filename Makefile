@@ -7,7 +7,7 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-fil
 # The tests start hundreds of interpreters: without bytecode each would compile all of hoptrio again, half of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns \
+.PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns conform \
 	lock audit pythons clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make kills   200 kills of workers, supervisors, nodes and PostgreSQL, at eight moments (KILLS_ARGS=... are passed on)"
 	@echo "make returns 1,000 clients that are cut off and come back, 2,000 streams whose clients left (RETURNS_ARGS=... are passed on)"
 	@echo "make fuzz    a minute of fuzzing for each place where strangers' bytes come in (FUZZ_ARGS=... are passed on)"
+	@echo "make conform known faults of streaming gateways tried on hoptrio from outside, in two minutes (CONFORM_ARGS=... are passed on)"
 	@echo "make lock    requirements/*.txt anew: the newest versions that pyproject.toml allows, with hashes"
 	@echo "make audit   known vulnerabilities of what is locked, as PyPI knows them"
 	@echo "make pythons the tests of the rooms and the demo on every Python from 3.11 on that is found (PYTHONS=... names them)"
@@ -113,6 +114,10 @@ kills:
 returns:
 	@scripts/setup test
 	$(BIN)/python -m tests.returns $(RETURNS_ARGS)
+
+conform:
+	@scripts/setup test
+	$(BIN)/python -m bench.conform $(CONFORM_ARGS)
 
 api:
 	@scripts/setup test

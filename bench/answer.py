@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bench.unchunk import Unchunk
+from bench.unframe import Unframe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ _REQUEST_ID = re.compile(rb"\r\nx-request-id: *([^\r]*)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _EVENT = b"\ndata:"
+_SWITCHED = 101
 
 
 class Answer:
@@ -41,6 +43,7 @@ class Answer:
         "_recent",
         "_stamped",
         "_unchunk",
+        "_unframe",
         "events",
         "input",
         "output",
@@ -56,6 +59,8 @@ class Answer:
         self._carry = self._recent = b""
         self._head: bytes | None = b""
         self._unchunk: Unchunk | None = None
+        #: After a 101: the body is messages of a WebSocket.
+        self._unframe: Unframe | None = None
         #: Bytes to come of a body whose length was told.
         self._left: int | None = None
         self._last_ns = 0
@@ -68,13 +73,21 @@ class Answer:
 
     @property
     def finished(self) -> bool:
-        """The body is over by its framing; False as long as only the connection's end can tell."""
+        """The body is over by its framing; False as long as only the connection's end can tell. A turn on a WebSocket
+        is over with its terminal."""
+        if self._unframe is not None:
+            return self.terminal or self._unframe.finished
         return self._left == 0 if self._unchunk is None else self._unchunk.finished
 
     @property
     def chunked(self) -> bool:
         """Its end can be told from a cut."""
-        return self._unchunk is not None
+        return self._unchunk is not None or self._unframe is not None
+
+    @property
+    def switched(self) -> bool:
+        """The connection is a WebSocket now, and waits for a message."""
+        return self._unframe is not None
 
     def feed(self, data: bytes, now_ns: int) -> bytes:
         """What was received; the bytes of the body in it. Raises ValueError for broken framing."""
@@ -82,6 +95,8 @@ class Answer:
             data = self._take_head(data)
         if self._unchunk is not None:
             data = self._unchunk.feed(data)
+        elif self._unframe is not None:
+            data = self._unframe.feed(data)
         elif self._left is not None:
             self._left = max(0, self._left - len(data))
         if data:
@@ -113,7 +128,11 @@ class Answer:
         status, request_id, length = _STATUS.match(head), _REQUEST_ID.search(head), _LENGTH.search(head)
         self.status = int(status[1]) if status else 0
         self.request_id = request_id[1].decode("latin-1") if request_id else ""
-        if _CHUNKED.search(head):
+        if self.status == _SWITCHED:
+            self._unframe = Unframe()
+            # The first turn's.
+            self.request_id += "-1"
+        elif _CHUNKED.search(head):
             self._unchunk = Unchunk()
         elif length:
             self._left = int(length[1])

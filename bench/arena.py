@@ -175,6 +175,7 @@ class Arena:
             key=contestant.key,
             model=contestant.model or f"bench-{scenario.channel}",
             protocol=scenario.protocol,
+            websocket=scenario.websocket,
             pids=contestant.pids,
             seed=seed,
             go_port=self._port,

@@ -26,7 +26,7 @@ import msgspec
 from bench.answer import Answer
 from bench.asked import Asked, line
 from bench.counters import sample
-from bench.dialogs import DIALOGS, request
+from bench.dialogs import DIALOGS, request, turn, upgrade
 from bench.job import INTERRUPTED, Job, Mark, Outcome, Seen, Spread
 from bench.loop import READABLE, WRITABLE, Loop
 from bench.spread import spread
@@ -200,6 +200,7 @@ class _Stream:
 
     __slots__ = (
         "_answer",
+        "_begun",
         "_client",
         "_closing",
         "_delay_ns",
@@ -216,6 +217,8 @@ class _Stream:
         self._client = client
         self._number = number
         self._answer = Answer(client.dialog, self._event, stamped=client.job.prompt is None)
+        #: The message that begins a turn is on its way; other requests need none.
+        self._begun = not client.job.websocket
         self._closing = False
         self._delay_ns: int | None = None
         self._leaves_after = _leaves_after(client.job, number)
@@ -298,6 +301,10 @@ class _Stream:
         client, answer = self._client, self._answer
         client.bytes += len(data)
         answer.feed(data, time.monotonic_ns())
+        if answer.switched and not self._begun:
+            self._begun = True
+            self._request = _turn_of(client, self._number)
+            self._send_request()
         if answer.terminal and not self._closing:
             self._closing = True
             client.closing()
@@ -320,7 +327,7 @@ class _Stream:
 
     def _ended(self) -> None:
         answer = self._answer
-        if answer.status != 200:
+        if answer.status != (101 if self._client.job.websocket else 200):
             self._end(f"HTTP {answer.status}" if answer.status else "no answer")
         elif not answer.terminal or (answer.chunked and not answer.finished):
             self._end("truncated")
@@ -354,17 +361,27 @@ _IN_PROGRESS = 115
 
 def _request_of(client: Client, number: int) -> bytes:
     job = client.job
-    prompt = job.prompt if job.prompt is not None else line(asked_of(job, number))
+    host, call = f"{job.host}:{job.port}", f"bench-{job.run}-{number}"
+    if job.websocket:
+        return upgrade(base=job.base, host=host, key=job.key, call=call)
     return request(
         job.protocol,
         base=job.base,
-        host=f"{job.host}:{job.port}",
+        host=host,
         key=job.key,
         model=job.model,
-        prompt=prompt,
-        call=f"bench-{job.run}-{number}",
+        prompt=_prompt_of(job, number),
+        call=call,
         usage_asked=job.shape.usage_asked,
     )
+
+
+def _turn_of(client: Client, number: int) -> bytes:
+    return turn(model=client.job.model, prompt=_prompt_of(client.job, number))
+
+
+def _prompt_of(job: Job, number: int) -> str:
+    return job.prompt if job.prompt is not None else line(asked_of(job, number))
 
 
 def _resolve(job: Job) -> tuple[int, Any]:

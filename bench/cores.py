@@ -29,9 +29,10 @@ class Cores(NamedTuple):
 
 def cores_of_this_machine() -> Cores:
     """Of those that this process may use: the first is the gateway's, the last two the provider's and the client's (one
-    of two, if there are only two), and those between are for further workers."""
+    of two, if there are only two), and those between are for further workers. Where none are, the workers are on all,
+    since two that take turns on one core find more to do in each turn, which makes them cheaper than they are."""
     each = sorted(os.sched_getaffinity(0))
     gateway, client = frozenset(each[:1]), frozenset(each[-1:])
     provider = frozenset(each[-2:-1]) if len(each) > 2 else client
-    workers = frozenset(each[:-2]) if len(each) > 3 else gateway
+    workers = frozenset(each[:-2] if len(each) > 3 else each)
     return Cores(gateway, provider, client, workers)

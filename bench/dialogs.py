@@ -6,14 +6,18 @@ in the member that holds an event's text, so that a protocol's summing-up events
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from bench.unframe import masked_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["DIALOGS", "STAMP", "Dialog", "request"]
+__all__ = ["DIALOGS", "STAMP", "Dialog", "request", "turn", "upgrade"]
 
 #: Where a template has the time; 19 digits of CLOCK_MONOTONIC in ns.
 STAMP = "~0000000000000000000~"
@@ -114,6 +118,27 @@ def request(
         f"content-length: {len(body)}",
     ]
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def upgrade(*, base: str, host: str, key: str, call: str) -> bytes:
+    """The opening handshake of Responses over WebSocket (RFC 6455, 4.1); `call` is the caller's id of its turn."""
+    name, prefix = DIALOGS["responses"].key
+    lines = [
+        f"GET {base}{DIALOGS['responses'].path} HTTP/1.1",
+        f"host: {host}",
+        f"{name}: {prefix}{key}",
+        f"x-client-request-id: {call}",
+        "connection: upgrade",
+        "upgrade: websocket",
+        "sec-websocket-version: 13",
+        f"sec-websocket-key: {base64.b64encode(os.urandom(16)).decode()}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def turn(*, model: str, prompt: str) -> bytes:
+    """The message that begins a turn, framed."""
+    return masked_text(json.dumps({"type": "response.create", "model": model, "input": prompt}).encode())
 
 
 def _body(protocol: str, model: str, prompt: str, *, usage_asked: bool, stream: bool) -> dict[str, object]:

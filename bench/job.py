@@ -55,6 +55,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     model: str
     protocol: str = "chat"
+    #: Responses: each stream is a turn on a WebSocket of its own.
+    websocket: bool = False
     pids: tuple[int, ...] = ()
     seed: int = 0
     #: Streams that are still open then are given up.

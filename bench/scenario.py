@@ -39,13 +39,15 @@ class Scenario(NamedTuple):
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     workers: int = 1
+    #: Responses: each stream is a turn on a WebSocket of its own.
+    websocket: bool = False
 
     @property
     def group(self) -> str:
         """Scenarios of a group are compared with each other, so their rounds are played in turn."""
         if self.family == "converted":
             return f"converted-{self.channel}"
-        return self.family if self.family == "workers" else self.name
+        return self.family if self.family in ("workers", "websocket") else self.name
 
     @property
     def limit_s(self) -> float:
@@ -78,9 +80,20 @@ def _converted(client: str, channel: str, events: int) -> Scenario:
 
 
 def _workers(count: int, events: int) -> Scenario:
-    shape = Shape(streams=200, events=events, pace_s=0.03, spread_s=1.0, silent_s=0.3)
-    title = f"{count} worker{'s' if count > 1 else ''}: 200 streams of {events} events, 33 a second each"
+    # As many streams a worker: with fewer, each turn would carry fewer events, which says nothing of a further core.
+    streams = 200 * count
+    shape = Shape(streams=streams, events=events, pace_s=0.03, spread_s=1.0, silent_s=0.3)
+    title = f"{count} worker{'s' if count > 1 else ''}: {streams} streams of {events} events, 33 a second each"
     return Scenario(f"workers-{count}", "workers", title, shape, only=("hoptrio",), workers=count)
+
+
+def _websocket(events: int) -> list[Scenario]:
+    """Responses over a WebSocket, a connection each, and the same over SSE."""
+    shape = Shape(streams=100, events=events, pace_s=0.03, spread_s=1.0, silent_s=0.3)
+    common = f"{shape.streams} Responses streams of {events} events, 33 a second each"
+    base = Scenario("responses-sse", "websocket", f"{common}, over SSE", shape, "event", "responses", "responses")
+    base = base._replace(only=("hoptrio",))
+    return [base, base._replace(name="responses-websocket", title=f"{common}, over WebSocket", websocket=True)]
 
 
 def _idle_sizes() -> list[int]:
@@ -100,6 +113,7 @@ def scenarios() -> list[Scenario]:
         _paced(1_000, 15, 200)._replace(rounds=2),
         *_special(),
         *(_converted(client, channel, 60) for client, channel in CONVERSIONS),
+        *_websocket(100),
         *(_workers(count, 100) for count in (1, 2)),
         *map(_idle, _idle_sizes()),
     ]
@@ -113,6 +127,7 @@ def quick_scenarios() -> list[Scenario]:
         _paced(200, 28, 50),
         *(_shorter(named[name], 4) for name in ("first-event", "burst", "short", "big-events", "leaving", "failures")),
         *(_converted(client, "chat", 40) for client in ("chat", "responses", "messages")),
+        *_websocket(40),
         *(_workers(count, 40) for count in (1, 2)),
         _idle(1_000),
     ]

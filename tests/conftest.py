@@ -15,7 +15,7 @@ settings.load_profile("house")
 
 
 #: Rooms whose tests wait for processes, seconds each.
-SLOW = {"chaos", "docs", "sdk", "service", "web", "world"}
+SLOW = {"chaos", "conform", "docs", "sdk", "service", "web", "world"}
 
 
 @pytest.hookimpl(trylast=True)

@@ -72,16 +72,23 @@ class Hoptrio:
 
     @contextmanager
     def start(self, place: Place) -> Iterator[Contestant]:
-        path = place.folder / "hoptrio.toml"
-        path.write_text(config(place.folder, place.provider_port))
-        url = f"sqlite:///{place.folder}/hoptrio.db"
-        key = trio.run(make_key, url)
-        argv = module("hoptrio", "serve", "--config", str(path), "--workers", str(place.workers))
         cores = place.cores.gateway if place.workers == 1 else place.cores.workers
-        with running(self.name, argv, cores=cores, folder=place.folder) as process:
+        text = config(place.folder, place.provider_port)
+        with self.serving(text, place.folder, cores, f"sqlite:///{place.folder}/hoptrio.db", place.workers) as it:
+            yield it._replace(books=Books(place.folder / "hoptrio.db", DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS))
+
+    @contextmanager
+    def serving(
+        self, text: str, folder: Path, cores: frozenset[int], url: str, workers: int = 1
+    ) -> Iterator[Contestant]:
+        """Run it with a config, whose ledger is at `url`, until the block ends."""
+        path = folder / "hoptrio.toml"
+        path.write_text(text)
+        key = trio.run(make_key, url)
+        argv = module("hoptrio", "serve", "--config", str(path), "--workers", str(workers))
+        with running(self.name, argv, cores=cores, folder=folder) as process:
             port = int(process.await_line(_port))
-            books = Books(place.folder / "hoptrio.db", DEPOSIT_NANOS, INPUT_NANOS, OUTPUT_NANOS)
-            yield Contestant(self.name, "127.0.0.1", port, key=key, pids=tree(process.pid), books=books)
+            yield Contestant(self.name, "127.0.0.1", port, key=key, pids=tree(process.pid))
 
 
 def _port(line: str) -> str:

@@ -18,7 +18,7 @@ from bench.counters import tree
 from bench.process import free_port, running, wait_for_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from bench.contestants.contestant import Place
 
@@ -71,15 +71,24 @@ class Litellm:
 
     @contextmanager
     def start(self, place: Place) -> Iterator[Contestant]:
+        config = _CONFIG.format(provider_port=place.provider_port)
+        with self.serving(config, place.folder, place.cores.gateway) as it:
+            yield it
+
+    @contextmanager
+    def serving(
+        self, config: str, folder: Path, cores: frozenset[int], environment: Mapping[str, str] | None = None
+    ) -> Iterator[Contestant]:
+        """Run it with a config until the block ends."""
         port = free_port()
-        path = place.folder / "litellm.yaml"
-        path.write_text(_CONFIG.format(provider_port=place.provider_port))
+        path = folder / "litellm.yaml"
+        path.write_text(config)
         argv = [str(_home() / "bin" / "litellm"), "--config", str(path)]
         argv += ["--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
         # It does not start without one.
         key = f"sk-{secrets.token_hex(32)}"
-        environment = {**_ENVIRONMENT, "LITELLM_MASTER_KEY": key}
-        with running(self.name, argv, cores=place.cores.gateway, environment=environment, folder=place.folder) as it:
+        environment = {**_ENVIRONMENT, **(environment or {}), "LITELLM_MASTER_KEY": key}
+        with running(self.name, argv, cores=cores, environment=environment, folder=folder) as it:
             it.listen()
             wait_for_port(port, it, _READY_S)
             yield Contestant(self.name, "127.0.0.1", port, key=key, pids=tree(it.pid))

@@ -23,12 +23,13 @@ __all__ = ["COMMANDS", "main"]
 class Lazy(NamedTuple):
     """Where a command is (``hoptrio.cli.MODULE``, an attribute of the command's own name) and what it does.
 
-    `standalone`: it works without a config, and takes neither ``--config`` nor ``--json``.
+    `standalone`: it works without a config, and takes no ``--config``; nor ``--json``, unless `json` says so.
     """
 
     module: str
     summary: str
     standalone: bool = False
+    json: bool = False
 
 
 COMMANDS: dict[str, Lazy] = {
@@ -43,6 +44,7 @@ COMMANDS: dict[str, Lazy] = {
     "request": Lazy("request", "The timeline, evidence and settlement of requests."),
     "ledger": Lazy("ledger", "Audit, statements and backup of the ledger."),
     "simulate": Lazy("simulate", "The simulated provider alone.", True),
+    "conform": Lazy("conform", "Try known faults of streaming gateways on any gateway.", True, json=True),
 }
 #: Not for people: `hoptrio serve` starts its workers with it.
 HIDDEN: dict[str, Lazy] = {"worker": Lazy("serve", "One worker of several.")}
@@ -59,9 +61,10 @@ class _Root(Group):
         if lazy is None:
             return None
         invocation = ctx.ensure_object(Invocation)
-        shared = (invocation.json, invocation.config_path, invocation.control_url, invocation.control_ca)
-        if lazy.standalone and any(shared):
-            raise click.UsageError(f"{cmd_name} takes neither --config nor --json", ctx)
+        if lazy.standalone and (invocation.config_path or invocation.control_url or invocation.control_ca):
+            raise click.UsageError(f"{cmd_name} takes neither --config nor --control", ctx)
+        if lazy.standalone and invocation.json and not lazy.json:
+            raise click.UsageError(f"{cmd_name} takes no --json", ctx)
         found: click.Command = getattr(importlib.import_module(f"hoptrio.cli.{lazy.module}"), cmd_name)
         return found
 

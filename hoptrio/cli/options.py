@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from hoptrio.control.operation import Operation
     from hoptrio.ledger.ledger import Ledger
 
-__all__ = ["AMOUNT", "DATE", "SIGNED_AMOUNT", "Command", "Failed", "Group", "Invocation", "command", "group"]
+__all__ = [
+    "AMOUNT",
+    "DATE",
+    "SIGNED_AMOUNT",
+    "Command",
+    "Failed",
+    "Group",
+    "Invocation",
+    "command",
+    "group",
+    "json_option",
+]
 
 DEFAULT_CONFIG = "hoptrio.toml"
 TOKEN_VARIABLE = "HOPTRIO_CONTROL_TOKEN"
@@ -247,10 +258,20 @@ def shared_options() -> list[click.Option]:
             callback=_remember_control_ca,
             help="The certificate authorities of a control plane on https (default: the system's).",
         ),
-        click.Option(
-            ["--json"], is_flag=True, expose_value=False, callback=_remember_json, help="Output for programs."
-        ),
+        json_option(),
     ]
+
+
+def json_option() -> click.Option:
+    """``--json`` alone, for a command that knows no config."""
+    return click.Option(
+        ["--json"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_remember_json,
+        help="Output for programs.",
+    )
 
 
 class Command(click.Command):

@@ -13,13 +13,13 @@ from hoptrio.simulator.replay import Recordings
 from hoptrio.simulator.script import LANGUAGE, DirectiveError, Script, parse_directive
 from hoptrio.simulator.server import open_listeners, serve_listeners
 
-__all__ = ["simulate"]
+__all__ = ["address", "simulate"]
 
 # Click re-wraps paragraphs unless they begin with \b.
 _EPILOG = "\n\n".join("\b\n" + paragraph for paragraph in LANGUAGE.split("\n\n"))
 
 
-def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
+def address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 host stands in brackets."""
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -30,9 +30,9 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
 @click.command(epilog=_EPILOG)
 @click.option(
     "--listen",
-    "address",
+    "where",
     metavar="H:P",
-    callback=_address,
+    callback=address,
     default="127.0.0.1:8090",
     show_default=True,
     help="Where to listen; port 0 takes any free one.",
@@ -43,14 +43,14 @@ def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[st
     help="Serve the .sse files under this directory to requests for a model of their name, or with replay=NAME.",
 )
 @click.option("--script", default="", help="The script of requests that bring none, e.g. 'events=50 pace=10ms'.")
-def simulate(address: tuple[str, int], replay: Path | None, script: str) -> None:
+def simulate(where: tuple[str, int], replay: Path | None, script: str) -> None:
     """Run the simulated provider: scripted streams in four protocols, or recorded ones.
 
     It accepts any key and any model. GET /_sim/requests shows what it was asked.
     """
     provider = SimulatedProvider(default=_script(script), recordings=_recordings(replay))
     _raise_descriptor_limit()
-    trio.run(_run, provider, *address)
+    trio.run(_run, provider, *where)
 
 
 def _raise_descriptor_limit() -> None:

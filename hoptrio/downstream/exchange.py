@@ -36,8 +36,13 @@ class Exchange:
         self.writer = writer
         #: Reads the body; kept no longer than that, as a stream may last for long.
         self._h11: h11.Connection | None = protocol
-        if type(protocol.next_event()) is h11.EndOfMessage:
+        if head.header("transfer-encoding") is None and self._declared == 0:
             self._body_over()
+
+    @property
+    def _declared(self) -> int:
+        """The length that the head says; h11 has checked that it is one number (RFC 9112 section 6.3)."""
+        return int(self.head.header("content-length") or 0)
 
     def _body_over(self) -> None:
         self.writer.body_read = True
@@ -59,8 +64,11 @@ class Exchange:
         if self._h11 is None:
             return b""
         self._check_declared(max_bytes)
-        chunked = self.head.header("transfer-encoding") is not None
-        reader = _BodyReader(self._h11, self.writer.wire, max_bytes, chunked=chunked)
+        reader: _ChunkedReader | _PlainReader
+        if self.head.header("transfer-encoding") is not None:
+            reader = _ChunkedReader(self._h11, self.writer.wire, max_bytes)
+        else:
+            reader = _PlainReader(self.writer.wire, self._declared)
         # What came with the head is not waited for.
         if not await reader.take_inbox():
             with trio.move_on_after(limits.BODY_S) as late:
@@ -74,11 +82,11 @@ class Exchange:
         encoding = (self.head.header("content-encoding") or "identity").strip().lower()
         if encoding != "identity":
             raise UnsupportedEncoding("Compressed request bodies are not accepted; send it without Content-Encoding.")
-        if int(self.head.header("content-length") or 0) > max_bytes:
+        if self._declared > max_bytes:
             raise _too_large(max_bytes)
 
-    async def _receive_rest(self, protocol: h11.Connection, reader: _BodyReader) -> None:
-        if protocol.they_are_waiting_for_100_continue:
+    async def _receive_rest(self, protocol: h11.Connection, reader: _ChunkedReader | _PlainReader) -> None:
+        if protocol.they_are_waiting_for_100_continue and not reader.body:
             await self.writer.ask_for_body()
         await self._receive()
         while not await reader.take_inbox():
@@ -96,15 +104,32 @@ class Exchange:
             raise BadRequest("The connection ended inside the request body.")
 
 
-class _BodyReader:
+class _PlainReader:
+    """Takes a body of a declared length from the inbox. h11 would make an event of each read, and of the end; a short
+    stream has 90 function calls less."""
+
+    def __init__(self, wire: Wire, size: int) -> None:
+        self.body = bytearray()
+        self._wire = wire
+        self._size = size
+
+    async def take_inbox(self) -> bool:
+        """Use what has been received; True when the body is complete."""
+        inbox = self._wire.inbox
+        missing = self._size - len(self.body)
+        self.body += inbox[:missing]
+        del inbox[:missing]
+        return len(self.body) == self._size
+
+
+class _ChunkedReader:
     """Feeds the inbox to h11 until the body's end, and gives back what lies behind it."""
 
-    def __init__(self, protocol: h11.Connection, wire: Wire, max_bytes: int, *, chunked: bool) -> None:
+    def __init__(self, protocol: h11.Connection, wire: Wire, max_bytes: int) -> None:
         self.body = bytearray()
         self._h11 = protocol
         self._wire = wire
         self._max_bytes = max_bytes
-        self._chunked = chunked
         self._chunks = 0
         self._tail = b""
 
@@ -145,7 +170,7 @@ class _BodyReader:
     def _return_rest(self, fed: bytes) -> None:
         """h11 ends a chunked body at a bare LF too, where a proxy in front may see no end: that is refused."""
         rest = self._h11.trailing_data[0]
-        if self._chunked and not fed[: len(fed) - len(rest)].endswith(b"\r\n\r\n"):
+        if not fed[: len(fed) - len(rest)].endswith(b"\r\n\r\n"):
             raise BadRequest("The trailer of the request body does not end in CRLF.")
         self._wire.inbox[:0] = rest
 

@@ -8,7 +8,10 @@ last running exchange is over; whoever called it bounds that wait.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, TypeVar
+import os
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
@@ -19,7 +22,7 @@ from hoptrio.downstream.connection import serve_connection
 from hoptrio.downstream.drain import Drain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from hoptrio.downstream.connection import Handler, Refuse
 
@@ -29,7 +32,62 @@ _LOG = structlog.get_logger(__name__)
 #: Want of descriptors or memory; trio's accept has already dealt with every other error that does not matter.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
-StreamT = TypeVar("StreamT", bound=trio.abc.Stream)
+#: What a connection suffered before it was accepted, on Linux (accept(2)) and elsewhere: others may follow.
+_ALREADY_BROKEN = (
+    errno.ECONNABORTED,
+    errno.EPERM,
+    errno.EPROTO,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENOPROTOOPT,
+    errno.EOPNOTSUPP,
+    errno.ETIMEDOUT,
+    errno.ECONNRESET,
+)
+
+Accepted = socket.socket | trio.abc.Stream
+
+
+class _PlainListener:
+    """The connections of a TCP listener as plain sockets: trio's wrappers, which `Wire` would take off again, take a
+    short stream 40 function calls and a turn of the loop."""
+
+    def __init__(self, listener: trio.SocketListener) -> None:
+        wrapped = listener.socket
+        self._socket = socket.socket(wrapped.family, wrapped.type, wrapped.proto, fileno=os.dup(wrapped.fileno()))
+        self._socket.setblocking(False)
+
+    async def accept(self) -> socket.socket:
+        """The next connection; one in a turn of the loop, so that other workers get their share. Raises OSError."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                return self._socket.accept()[0]
+            except BlockingIOError:
+                # Another worker was faster.
+                continue
+            except OSError as error:
+                if error.errno not in _ALREADY_BROKEN:
+                    raise
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._socket.close()
+
+
+@contextmanager
+def _accepting(listener: trio.abc.Listener[Any]) -> Iterator[Callable[[], Awaitable[Accepted]]]:
+    """How connections of `listener` are accepted."""
+    if not isinstance(listener, trio.SocketListener):
+        yield listener.accept
+        return
+    plain = _PlainListener(listener)
+    try:
+        yield plain.accept
+    finally:
+        plain.close()
 
 
 class Listener:
@@ -59,7 +117,7 @@ class Listener:
 
     async def serve(
         self,
-        listeners: Sequence[trio.abc.Listener[StreamT]],
+        listeners: Sequence[trio.abc.Listener[Any]],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -76,36 +134,48 @@ class Listener:
         self._accepting.cancel()
         self._drain.start()
 
-    async def _accept_from(self, listener: trio.abc.Listener[StreamT], connections: trio.Nursery) -> None:
+    async def _accept_from(self, listener: trio.abc.Listener[Any], connections: trio.Nursery) -> None:
         async with listener:
-            while True:
-                await self._places.acquire()
-                try:
-                    stream = await self._accept(listener)
-                except BaseException:
-                    self._places.release()
-                    raise
-                connections.start_soon(self._serve, stream)
+            with _accepting(listener) as accept:
+                await self._accept_all(accept, connections)
 
-    async def _accept(self, listener: trio.abc.Listener[StreamT]) -> StreamT:
+    async def _accept_all(self, accept: Callable[[], Awaitable[Accepted]], connections: trio.Nursery) -> None:
         while True:
             try:
-                return await listener.accept()
+                self._places.acquire_nowait()
+            except trio.WouldBlock:
+                await self._places.acquire()
+            try:
+                connection = await self._accept(accept)
+            except BaseException:
+                self._places.release()
+                raise
+            connections.start_soon(self._serve, connection, connections)
+
+    async def _accept(self, accept: Callable[[], Awaitable[Accepted]]) -> Accepted:
+        while True:
+            try:
+                return await accept()
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
                 _LOG.warning("accept_failed", error=errno.errorcode[error.errno], retry_s=limits.ACCEPT_BACKOFF_S)
                 await trio.sleep(limits.ACCEPT_BACKOFF_S)
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
+    async def _serve(self, connection: Accepted, nursery: trio.Nursery) -> None:
         """One client's fault, or a bug met while serving it, is never another's."""
         self.connections += 1
         try:
             serving = serve_connection(
-                stream, self._handler, refuse=self._refuse, backlogs=self.backlogs, drain=self._drain
+                connection,
+                self._handler,
+                refuse=self._refuse,
+                backlogs=self.backlogs,
+                drain=self._drain,
+                nursery=nursery,
             )
-            # The connection has taken the socket out of it.
-            del stream
+            # The wire has it, and lets it go.
+            del connection
             await serving
         except Exception as bug:
             _LOG.error("connection_failed", error=type(bug).__name__)

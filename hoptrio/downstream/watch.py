@@ -23,23 +23,24 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """The watch over one response's client, from `start` to `stop`; `nursery` is the connection's."""
+    """The watch over one response's client, from `start` to `stop`; `nursery` is the writer's."""
 
     __slots__ = ("_ended", "_nursery", "_scope", "_writer")
 
     def __init__(self, writer: ResponseWriter, nursery: trio.Nursery) -> None:
         self._writer = writer
         self._nursery = nursery
-        #: Of the task, while there is one.
+        #: Of the last task that was started.
         self._scope: trio.CancelScope | None = None
         self._ended: trio.Event | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, also right behind a `stop`."""
         if self._writer.wire.call_when_readable(self._look):
             return
-        self._scope = trio.CancelScope()
-        self._nursery.start_soon(self._run, self._scope)
+        before = self._ended
+        self._scope, self._ended = trio.CancelScope(), trio.Event()
+        self._nursery.start_soon(self._run, self._scope, self._ended, before)
 
     def stop(self) -> None:
         """Read no more, which a task has understood once `ended` returns."""
@@ -49,8 +50,7 @@ class Watch:
 
     async def ended(self) -> None:
         """Two tasks cannot read one stream: wait here between `stop` and the next read."""
-        if self._scope is not None:
-            self._ended = trio.Event()
+        if self._ended is not None:
             await self._ended.wait()
 
     @property
@@ -70,14 +70,16 @@ class Watch:
         if more is False or self._room <= 0:
             wire.call_no_more()
 
-    async def _run(self, scope: trio.CancelScope) -> None:
+    async def _run(self, scope: trio.CancelScope, ended: trio.Event, before: trio.Event | None) -> None:
         try:
+            if before is not None:
+                # It was stopped, and has only to hear of it.
+                with trio.CancelScope(shield=True):
+                    await before.wait()
             with scope:
                 await self._wait()
         finally:
-            self._scope = None
-            if self._ended is not None:
-                self._ended.set()
+            ended.set()
 
     async def _wait(self) -> None:
         """Until there is proof, or nothing more to learn."""

@@ -30,6 +30,8 @@ __all__ = ["GONE", "Wire"]
 #: What a broken or closed connection raises, whatever the transport.
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
+#: The kernel reports room for more once less than this of what it has is unsent; what trio sets, too.
+_NOT_SENT_BYTES_MAX = 16 * limits.KIB
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -38,7 +40,8 @@ class Wire:
 
     __slots__ = ("_readiness", "closed", "inbox", "peer", "send_now", "sock", "stream")
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, connection: socket.socket | trio.abc.Stream) -> None:
+        """It is closed by this object, and must not be used by the caller."""
         self.inbox = bytearray()
         #: Our side has closed it; the descriptor is free.
         self.closed = False
@@ -49,17 +52,22 @@ class Wire:
         self.send_now: Callable[[bytes], int] | None = None
         #: Where a plain socket is read by calls.
         self._readiness: Readiness | None = None
-        if isinstance(stream, trio.SocketStream):
-            self._adopt(stream.socket)
+        if isinstance(connection, socket.socket):
+            self._adopt(connection)
+        elif isinstance(connection, trio.SocketStream):
+            self._adopt(_unwrapped(connection.socket))
         else:
-            self.stream = stream
+            self.stream = connection
         self.peer = _peer(self.sock)
 
-    def _adopt(self, wrapped: trio.socket.SocketType) -> None:
-        """Take the socket out of trio's wrappers, which are of no use here and would be kept for each connection. A
-        late `send_now` fails with EBADF instead of writing into a reused descriptor."""
-        sock = socket.socket(wrapped.family, wrapped.type, wrapped.proto, fileno=wrapped.detach())
+    def _adopt(self, sock: socket.socket) -> None:
+        """A late `send_now` fails with EBADF instead of writing into a reused descriptor."""
         sock.setblocking(False)
+        # Not known to sockets of other families.
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _NOT_SENT_BYTES_MAX)
         self.sock = sock
         self.send_now = sock.send
         self._readiness = readiness()
@@ -179,6 +187,11 @@ class Wire:
         self.call_no_more()
         trio.lowlevel.notify_closing(sock)
         sock.close()
+
+
+def _unwrapped(wrapped: trio.socket.SocketType) -> socket.socket:
+    """The socket without trio's wrappers, which would be kept for each connection."""
+    return socket.socket(wrapped.family, wrapped.type, wrapped.proto, fileno=wrapped.detach())
 
 
 def _peer(sock: socket.socket | None) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+import structlog
 import trio
 
 from hoptrio import limits
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "ResponseWriter"]
 
+_LOG = structlog.get_logger(__name__)
 #: Taken from the backlog and offered to the transport in one go.
 _PIECE_BYTES = 64 * limits.KIB
 _CLOSE = (b"Connection", b"close")
@@ -88,7 +90,7 @@ class ResponseWriter:
         drain: Drain,
         nursery: trio.Nursery,
     ) -> None:
-        """`request` is the head that is answered, None for one that was refused; `nursery` is the connection's."""
+        """`request` is the head that is answered, None for one that was refused; `nursery` outlives the connection."""
         self.wire = wire
         self._head_only = request is not None and request.method == b"HEAD"
         #: The client knows no chunks.
@@ -230,6 +232,10 @@ class ResponseWriter:
                 while self._waiting:
                     self._took(await self.wire.send(self._waiting[:_PIECE_BYTES]))
             except GONE:
+                self.leave()
+            except Exception as bug:
+                # The nursery may be that of all connections.
+                _LOG.error("delivery_failed", error=type(bug).__name__)
                 self.leave()
         self._drain_scope = None
         self._draining = False

@@ -180,8 +180,8 @@ class SqliteStore:
         return None if row is None else record_of(row)
 
     def account(self, name_or_id: str) -> Account | None:
-        where = "WHERE a.id = ?1 OR a.name = ?1 ORDER BY a.id <> ?1 LIMIT 1"
-        row = self._one(f"SELECT {ACCOUNT} FROM accounts a {where}", name_or_id)
+        where = "WHERE a.id = ? OR a.name = ? ORDER BY a.id <> ? LIMIT 1"
+        row = self._one(f"SELECT {ACCOUNT} FROM accounts a {where}", *[name_or_id] * 3)
         return None if row is None else account_of(row)
 
     def owners_of(self, provider_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
@@ -229,8 +229,8 @@ class SqliteStore:
         return [account_of(row) for row in self._all(f"SELECT {ACCOUNT} FROM accounts a ORDER BY a.name")]
 
     def keys(self, account_id: str | None) -> list[ApiKey]:
-        sql = _KEYS + " WHERE ?1 IS NULL OR k.account_id = ?1 ORDER BY k.created_at_ms, k.id"
-        return [key_of(row) for row in self._all(sql, account_id)]
+        sql = _KEYS + " WHERE ? IS NULL OR k.account_id = ? ORDER BY k.created_at_ms, k.id"
+        return [key_of(row) for row in self._all(sql, account_id, account_id)]
 
     def entries(self, account_id: str, after_seq: int, limit: int) -> list[Entry]:
         sql = f"SELECT {ENTRY} FROM entries WHERE account_id = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -263,9 +263,9 @@ class SqliteStore:
         return [record_of(row) for row in self._all(sql, *values, limit)]
 
     def open_holds(self, owner: str | None) -> list[HoldRow]:
-        where = "h.state = 'open' AND (?1 IS NULL OR h.owner = ?1)"
+        where = "h.state = 'open' AND (? IS NULL OR h.owner = ?)"
         sql = f"SELECT {HOLD} FROM holds h WHERE {where} ORDER BY h.created_at_ms, h.id"
-        return [hold_of(row) for row in self._all(sql, owner)]
+        return [hold_of(row) for row in self._all(sql, owner, owner)]
 
     def held_nanos(self) -> int:
         return int(self._all("SELECT coalesce(sum(amount_nanos), 0) FROM holds WHERE state = 'open'")[0][0])

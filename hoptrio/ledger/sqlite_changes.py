@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 __all__ = ["FIND_CLAIM", "Changes"]
 
 _FIND_KEY = f"SELECT {KEY} FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.id = ?"
-_FIND_ACCOUNT = f"SELECT {ACCOUNT} FROM accounts a WHERE a.id = ?1 OR a.name = ?1 ORDER BY a.id <> ?1 LIMIT 1"
+_FIND_ACCOUNT = f"SELECT {ACCOUNT} FROM accounts a WHERE a.id = ? OR a.name = ? ORDER BY a.id <> ? LIMIT 1"
 _FIND_HOLD = (
     f"SELECT {HOLD}, a.balance_nanos - a.held_nanos, k.budget_per FROM holds h JOIN accounts a ON a.id = h.account_id"
     " LEFT JOIN api_keys k ON k.id = h.key_id WHERE h.id = ?"
@@ -105,8 +105,8 @@ _SETTLE_REQUEST = (
     " flags = ?, attempts = ?, timeline = ?, provider_ids = ? WHERE id = ?"
 )
 _SPEND = (
-    "UPDATE api_keys SET spent_nanos = ?2 + CASE spent_period WHEN ?1 THEN spent_nanos ELSE 0 END, spent_period = ?1"
-    " WHERE id = ?3"
+    "UPDATE api_keys SET spent_nanos = ? + CASE spent_period WHEN ? THEN spent_nanos ELSE 0 END, spent_period = ?"
+    " WHERE id = ?"
 )
 _ADD_KEY = (
     "INSERT INTO api_keys (id, account_id, secret_hash, contract, max_streams, rpm, budget_nanos, budget_per,"
@@ -125,9 +125,9 @@ _FORGET_OWNERS = (
 
 _BEGIN_PROBE = (
     "INSERT INTO probes (channel, model, protocol, probe, owner, setup, began_at_ms)"
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET probe = ?4, owner = ?5, setup = ?6,"
-    " began_at_ms = ?7, ended_at_ms = NULL, finding = '', detail = ''"
-    " WHERE began_at_ms <= ?7 - ?8 OR probe = ?9 OR setup <> ?6"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET probe = excluded.probe, owner = excluded.owner,"
+    " setup = excluded.setup, began_at_ms = excluded.began_at_ms, ended_at_ms = NULL, finding = '', detail = ''"
+    " WHERE began_at_ms <= excluded.began_at_ms - ? OR probe = ? OR setup <> excluded.setup"
 )
 _END_PROBE = "UPDATE probes SET ended_at_ms = ?, finding = ?, detail = ? WHERE probe = ?"
 _ADD_EVIDENCE = (
@@ -293,7 +293,8 @@ class Changes:
         if effect.uncollected_nanos:
             self._enter(account_id, EntryKind.UNCOLLECTED, 0, effect.uncollected_nanos, hold.id)
         if budget_per is not None and charge:
-            self._execute(_SPEND, (budget_period(budget_per, now_ms), charge, hold.key_id))
+            period = budget_period(budget_per, now_ms)
+            self._execute(_SPEND, (charge, period, period, hold.key_id))
         if hold.supplier and effect.share_nanos:
             self._credit(hold.supplier, effect.share_nanos, hold.id)
 
@@ -449,8 +450,8 @@ class Changes:
         return key_of(self._execute(_FIND_KEY, (key_id,)).fetchone())
 
     def _account(self, name_or_id: str) -> Account | None:
-        row = self._execute(_FIND_ACCOUNT, (name_or_id,)).fetchone()
+        row = self._execute(_FIND_ACCOUNT, (name_or_id,) * 3).fetchone()
         return None if row is None else account_of(row)
 
     def _account_there(self, account_id: str) -> Account:
-        return account_of(self._execute(_FIND_ACCOUNT, (account_id,)).fetchone())
+        return account_of(self._execute(_FIND_ACCOUNT, (account_id,) * 3).fetchone())

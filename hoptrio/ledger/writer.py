@@ -3,7 +3,8 @@
 A `Batcher` is the logic, without thread or clock: it applies what it is given, keeps what is owed until it is done and
 says how long to wait before the next attempt. Two drivers call it: `ThreadWriter` in a thread of its own (a commit
 waits for the disk, and the event loop must not), and `InlineWriter` on the loop for stores that need no waiting. A
-batch is whatever was queued while the last commit ran, so it forms by itself and a lone caller never waits for others.
+batch is whatever was queued while the last commit ran, and where that had company a little longer (`Pace`); a lone
+caller never waits for others.
 
 Invariants: an operation that is owed (`operations.is_owed`) is never dropped while the process lives; a hold is applied
 at most once; every ticket is answered exactly once, on the event loop.
@@ -31,7 +32,7 @@ from hoptrio.telemetry.tally import BATCH_OPERATIONS, Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Batcher", "InlineWriter", "ThreadWriter", "Ticket", "Writer"]
+__all__ = ["Batcher", "InlineWriter", "Pace", "ThreadWriter", "Ticket", "Writer"]
 
 
 log = structlog.get_logger("hoptrio.ledger")
@@ -166,6 +167,27 @@ def _void(hold: Operation) -> Ticket:
     return Ticket(Release(hold.id, Reason.NOT_DISPATCHED.value), lambda _: None)
 
 
+class Pace:
+    """When the next commit begins: at once for a caller who is alone, and `limits.COMMIT_EVERY_S` after the last one
+    while there is company: two in one commit, at most `limits.COMPANY_S` ago. An operation alone costs SQLite 190 us of
+    CPU, most of it for pages that a commit writes once for any number, and the thread a wake-up; of eight each costs
+    65."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._company_until = 0.0
+
+    def wait_s(self, now: float) -> float:
+        """How long operations still gather for a commit at the monotonic time `now`."""
+        return max(0.0, self._due - now)
+
+    def began(self, now: float, operations: int) -> None:
+        """A commit of so many began."""
+        if operations > 1:
+            self._company_until = now + limits.COMPANY_S
+        self._due = now + limits.COMMIT_EVERY_S if now < self._company_until else now
+
+
 class Writer(Protocol):
     """What `ledger.Ledger` needs of a driver; all of it is called on the event loop."""
 
@@ -193,6 +215,9 @@ class ThreadWriter:
 
     def __init__(self, store: Store) -> None:
         self._batcher = Batcher(store)
+        self._pace = Pace()
+        #: Set when the writer closes.
+        self._hurry = threading.Event()
         self._inbox: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._token = trio.lowlevel.current_trio_token()
         self._closed = trio.Event()
@@ -217,6 +242,7 @@ class ThreadWriter:
 
     async def close(self) -> None:
         self._inbox.put(None)
+        self._hurry.set()
         await self._closed.wait()
         self._thread.join()
 
@@ -226,6 +252,7 @@ class ThreadWriter:
             tickets, closing = self._take()
             if closing:
                 closing_at = time.monotonic()
+            self._pace.began(time.monotonic(), len(tickets))
             answered = self._batcher.commit(tickets)
             if answered:
                 self._tell(_answer, answered)
@@ -234,6 +261,8 @@ class ThreadWriter:
     def _take(self) -> tuple[list[Ticket], bool]:
         """What is queued, after waiting for the first of it; and whether the writer is to close after that."""
         tickets: list[Ticket] = []
+        # Not behind the first: who puts one where nobody waits wakes nobody, and saves two switches of threads.
+        self._hurry.wait(self._pace.wait_s(time.monotonic()))
         try:
             ticket = self._inbox.get(timeout=self._batcher.retry_s or None)
             while ticket is not None:

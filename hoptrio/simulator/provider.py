@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from typing import Protocol as Interface
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -22,10 +23,9 @@ from hoptrio.simulator.steps import End, Head, Send
 
 if TYPE_CHECKING:
     from hoptrio.simulator.prompt import Prompt
-    from hoptrio.simulator.replay import Recordings
     from hoptrio.simulator.steps import Steps
 
-__all__ = ["MODELS", "SimulatedProvider"]
+__all__ = ["MODELS", "Library", "Served", "SimulatedProvider"]
 
 #: The models it lists; it answers for any other name too.
 MODELS = ("sim-small", "sim-large")
@@ -47,10 +47,24 @@ _COUNT: dict[str, tuple[Protocol, str, dict[str, str]]] = {
 }
 
 
+class Served(Interface):
+    """A stream that is not made up of a script."""
+
+    def steps(self, cuts: str) -> Steps:
+        """Serve it: `cuts` as in the script's language."""
+
+
+class Library(Interface):
+    """Where the streams are that ``replay=NAME`` asks for: recordings, or any others."""
+
+    def find(self, name: str, protocol: str) -> Served | None:
+        """The stream of this name for a request in `protocol`; None if there is none."""
+
+
 class SimulatedProvider:
     """A provider in four protocols. `default` is the script of requests without a ``sim:`` line."""
 
-    def __init__(self, *, default: Script | None = None, recordings: Recordings | None = None) -> None:
+    def __init__(self, *, default: Script | None = None, recordings: Library | None = None) -> None:
         self.seen = SeenLog()
         self._default = default or Script()
         self._recordings = recordings

@@ -9,6 +9,8 @@ import hashlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,7 @@ _BODY_BYTES_MAX = 1024 * 1024
 class Seen:
     """One request. `outcome` is "open" until the response ended: "ended", "cut", "reset" or "client_gone"."""
 
-    __slots__ = ("_digest", "body", "body_bytes", "headers", "method", "number", "outcome", "target", "writes")
+    __slots__ = ("_digest", "body", "body_bytes", "headers", "method", "number", "outcome", "over", "target", "writes")
 
     def __init__(
         self, number: int, method: str, target: str, headers: tuple[tuple[str, str], ...], body: bytes
@@ -36,6 +38,8 @@ class Seen:
         self.body_bytes = len(body)
         self._digest = None if self.body else hashlib.sha256(body).hexdigest()
         self.outcome = "open"
+        #: Set once nothing more is written, whatever the outcome.
+        self.over = trio.Event()
         #: Body writes so far.
         self.writes = 0
 

@@ -154,6 +154,8 @@ class _Performance:
             if self._request.outcome == "open":
                 self._request.outcome = "client_gone"
             raise
+        finally:
+            self._request.over.set()
         ended = self._request.outcome == "ended"
         return ended and self._delimited and self._http11 and self._request.header("connection") != "close"
 

@@ -11,6 +11,7 @@ import trio.testing
 import trustme
 
 from hoptrio import limits
+from hoptrio.downstream.wire import Wire
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -40,6 +41,11 @@ class Queue:
 
     async def __aexit__(self, *_):
         await self.aclose()
+
+
+async def read_to_the_end(stream):
+    async for _ in stream:
+        pass
 
 
 def pairs(count):
@@ -100,6 +106,32 @@ async def test_a_lack_of_descriptors_is_waited_out(make_listener, echo, autojump
             listener.drain()
     assert [line["error"] for line in logs] == ["EMFILE", "ENFILE"]
     assert 0 < trio.current_time() - started < 5
+
+
+async def test_a_bug_in_the_delivery_to_one_client_does_not_reach_another(make_listener, monkeypatch):
+    async def handler(exchange):
+        exchange.writer.head(200, [])
+        exchange.writer.write(b"x" * (32 * 2**20 if exchange.head.path == "/large" else 1))
+        await exchange.writer.end()
+
+    async def send(wire, data):
+        raise ValueError("the output")
+
+    monkeypatch.setattr(Wire, "send", send)
+    listener = make_listener(handler)
+    with structlog.testing.capture_logs() as logs:
+        async with trio.open_nursery() as nursery:
+            port = await open_port(nursery, listener)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as large:
+                await large.send_all(GET.replace(b"/a", b"/large"))
+                with pytest.raises(trio.BrokenResourceError):
+                    await read_to_the_end(large)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as small:
+                await small.send_all(GET)
+                assert (await small.receive_some()).startswith(b"HTTP/1.1 200")
+                listener.drain()
+    assert [line["event"] for line in logs] == ["delivery_failed"]
+    assert "output" not in str(logs)
 
 
 async def test_a_bug_in_one_connection_does_not_reach_another(make_listener, autojump_clock):

@@ -465,3 +465,25 @@ async def test_a_header_cannot_smuggle_a_line(gateway):
         await client.send(GET)
         assert b"set-cookie" not in await client.all()
     assert "cookie" not in str(logs)
+
+
+@pytest.mark.parametrize("moment", range(20))
+async def test_a_watch_may_begin_again_at_once(gateway, moment):
+    """On any stream and in any order of tasks: the one that was stopped is still reading then."""
+
+    async def handler(exchange):
+        writer = exchange.writer
+        writer.head(200, SSE)
+        for _ in range(3):
+            writer.start()
+            await trio.testing.wait_all_tasks_blocked()
+            writer.stop()
+        writer.start()
+        writer.write(EVENT)
+        await trio.testing.wait_all_tasks_blocked()
+        writer.stop()
+        await writer.end()
+
+    client = gateway.memory(handler)
+    await client.send(GET)
+    assert (await client.until(b"0\r\n\r\n")).endswith(chunk(EVENT) + b"0\r\n\r\n")

@@ -16,7 +16,7 @@ from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import Account, ApiKey, HoldRefusal, HoldRefused, HoldState, Placed, Resolved
 from hoptrio.ledger.operations import Ping, Release, Renew
 from hoptrio.ledger.store import StoreUnavailable
-from hoptrio.ledger.writer import Batcher, ThreadWriter, Ticket
+from hoptrio.ledger.writer import Batcher, Pace, ThreadWriter, Ticket
 
 DOWN = StoreUnavailable("disk full")
 BUSY = StoreUnavailable("locked", busy=True)
@@ -251,6 +251,24 @@ async def test_closing_goes_on_with_what_is_owed_for_a_while(make, autojump_cloc
             nursery.start_soon(_mend_after, store, limits.SETTLE_S + 5)
             assert await ledger.settle(make.release(hold)) is None
         assert store.account("acme").held_nanos == 0
+
+
+def test_who_is_alone_never_waits_for_others():
+    pace = Pace()
+    for now in (10.0, 10.0001, 10.0002):
+        assert pace.wait_s(now) == 0
+        pace.began(now, 1)
+
+
+def test_with_company_commits_keep_a_distance_until_it_is_long_gone():
+    pace = Pace()
+    pace.began(10.0, 2)
+    assert pace.wait_s(10.001) == pytest.approx(limits.COMMIT_EVERY_S - 0.001)
+    assert pace.wait_s(10.0 + limits.COMMIT_EVERY_S) == 0
+    pace.began(10.01, 1)
+    assert pace.wait_s(10.01) == pytest.approx(limits.COMMIT_EVERY_S)
+    pace.began(10.0 + limits.COMPANY_S, 1)
+    assert pace.wait_s(10.0 + limits.COMPANY_S) == 0
 
 
 # -- the thread --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from hoptrio.protocols.events import Protocol
 from hoptrio.simulator.provider import SimulatedProvider
 from hoptrio.simulator.script import parse_directive
-from hoptrio.simulator.steps import Cut
+from hoptrio.simulator.steps import Cut, End, Send
 from tests.support.performing import PATHS, body_of, data_of, perform, request, text_of
 
 
@@ -137,3 +137,17 @@ def test_a_large_body_is_answered_though_it_is_not_kept():
     assert steps[0].status == 200
     assert (provider.seen[0].body, provider.seen[0].body_bytes > 2_000_000) == (b"", True)
     assert len(provider.seen[0].body_sha256) == 64
+
+
+def test_a_library_may_serve_any_stream_by_its_name():
+    class Library:
+        def find(self, name, protocol):
+            return self if (name, protocol) == ("mine", "chat") else None
+
+        def steps(self, cuts):
+            return iter((Send(b"data: mine\n\n"), End()))
+
+    provider = SimulatedProvider(recordings=Library())
+    assert body_of(perform(Protocol.CHAT, "sim: replay=mine", provider=provider)) == b"data: mine\n\n"
+    assert perform(Protocol.CHAT, "sim: replay=other", provider=provider)[0].status == 404
+    assert body_of(perform(Protocol.CHAT, "sim: events=1", provider=provider)).endswith(b"data: [DONE]\n\n")

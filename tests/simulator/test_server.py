@@ -153,8 +153,9 @@ async def test_silence_lasts_until_the_client_leaves(autojump_clock):
         with trio.move_on_after(500):
             await everything(client)
         assert provider.seen[0].outcome == "open"
+        assert not provider.seen[0].over.is_set()
         await client.aclose()
-        await trio.testing.wait_all_tasks_blocked()
+        await provider.seen[0].over.wait()
         assert provider.seen[0].outcome == "client_gone"
 
 
