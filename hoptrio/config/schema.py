@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from hoptrio import limits
-from hoptrio.config.secret import Secret
+from hoptrio.config.secret import HeaderSecret, Secret
 from hoptrio.money import NANOS, parse_nanos
 from hoptrio.protocols.events import Protocol
 
@@ -412,7 +412,7 @@ class ChannelTable(Table):
     base_url: Annotated[dict[ProtocolOrAny, BaseUrl], BeforeValidator(_base_urls)] = Field(
         default={}, description="Required. The provider's address: one for all protocols, or a table with one for each."
     )
-    api_key: Secret = Field(default="", repr=False, description="The key sent to the provider.")
+    api_key: HeaderSecret = Field(default="", repr=False, description="The key sent to the provider.")
     models: Annotated[tuple[Annotated[Offer, BeforeValidator(_offer)], ...], BeforeValidator(_tuple)] = Field(
         default=(),
         description="Required. Names out of `[models]`; where the provider uses another name, "
@@ -444,7 +444,7 @@ class ChannelTable(Table):
         description="The name of the output limit in a converted Chat request. Default: `max_completion_tokens` at "
         "OpenAI and Azure OpenAI, `max_tokens` elsewhere.",
     )
-    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(
+    headers: dict[Annotated[str, AfterValidator(_header_name)], HeaderSecret] = Field(
         default={}, repr=False, description="Further headers for the provider."
     )
     auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = Field(

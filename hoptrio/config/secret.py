@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Secret", "Source"]
+__all__ = ["HeaderSecret", "Secret", "Source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,17 @@ def _resolve(text: str, info: ValidationInfo[Source]) -> str:
     source = info.context
     kind, colon, name = text.partition(":")
     if not colon or kind not in ("env", "file"):
-        return text
-    secret = _from_environment(name, source) if kind == "env" else _from_file(name, source)
+        secret, called = text, "this text"
+    else:
+        secret, called = _from_environment(name, source) if kind == "env" else _from_file(name, source), text
     if not secret.isprintable():
-        raise ValueError(f"{text} holds more than one line or an unprintable character")
+        raise ValueError(f"{called} holds more than one line or an unprintable character")
+    return secret
+
+
+def _for_a_header(secret: str) -> str:
+    if not secret.isascii():
+        raise ValueError("this holds a character that no HTTP header can carry, such as a typographic dash or quote")
     return secret
 
 
@@ -56,3 +63,5 @@ def _from_file(name: str, source: Source) -> str:
 
 #: A string that may refer to a secret. A field of this type is declared with ``repr=False``.
 Secret = Annotated[str, AfterValidator(_resolve)]
+#: One that is sent in a header (RFC 9110 section 5.5).
+HeaderSecret = Annotated[Secret, AfterValidator(_for_a_header)]

@@ -46,7 +46,7 @@ from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
-from hoptrio.service.sockets import Listening
+from hoptrio.service.sockets import Listening, listen
 from hoptrio.service.suppliers import tell_unknown_suppliers
 from hoptrio.service.tls import Identities, TlsListener
 from hoptrio.spool.spool import Caps
@@ -127,7 +127,7 @@ async def serve(
             ):
                 handler = Handler(gateway)
                 listener = Listener(handler.handle, refuse=handler.refuse)
-                listeners = await _listen(config, sockets)
+                listeners = _listen(config, sockets)
                 drained = trio.Event()
                 connections.start_soon(_serve_data, listener, listeners, identities.server, drained)
                 addresses = [each.socket.getsockname() for each in listeners]
@@ -253,11 +253,10 @@ async def _serve_data(
     drained.set()
 
 
-async def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio.SocketListener]:
-    if sockets:
-        return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in sockets]
+def _listen(config: Config, sockets: Sequence[socket.socket]) -> list[trio.SocketListener]:
     address = config.server.listen
-    return await trio.open_tcp_listeners(address.port, host=address.host, backlog=limits.LISTEN_BACKLOG)
+    opened = sockets or listen(address.host, address.port)
+    return [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in opened]
 
 
 async def _announce(prober: Prober, office: Office, task_status: trio.TaskStatus[Listening], urls: Listening) -> None:

@@ -22,10 +22,10 @@ class Listening(NamedTuple):
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """A listening socket for each address of `host`. Raises OSError."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """A listening socket for each address of `host`. Raises OSError, which names the address."""
     sockets: list[socket.socket] = []
     try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in found:
             opened = socket.socket(family, kind, protocol)
             sockets.append(opened)
@@ -34,10 +34,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
                 opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             opened.bind(address)
             opened.listen(LISTEN_BACKLOG)
-    except OSError:
+    except OSError as error:
         for opened in sockets:
             opened.close()
-        raise
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     return sockets
 
 

@@ -1,9 +1,10 @@
 """Several workers behind one port: processes that inherit the listening sockets, and the supervisor that keeps them.
 
 Synchronous on purpose: signals, waitpid and poll, never an event loop, so that nothing here can hang with a worker. The
-sockets are opened once and stay open through every restart: what the kernel has queued waits for the next worker, and
-no connection is reset (with SO_REUSEPORT, some are). A worker is exec'd, not forked, and gets the config's text beside
-the sockets: one that is started after a crash runs with the config that was checked, whatever the file says by now.
+sockets are opened once and stay open through every restart, until the end begins: what the kernel has queued waits for
+the next worker, and no connection is reset (with SO_REUSEPORT, some are). A worker is exec'd, not forked, and gets the
+config's text beside the sockets: one that is started after a crash runs with the config that was checked, whatever the
+file says by now.
 
 A worker writes one byte to its ready pipe when it accepts, and drains on SIGTERM, or on `lifeline.RETIRE` when another
 has taken its place; `lifeline.HURRY` ends its grace, as a second SIGTERM to the supervisor does for all of them. It
@@ -145,6 +146,9 @@ class Supervisor:
         log.info("stopping", workers=len(self._workers), pid=os.getpid())
         for worker in [each for each in self._workers if each.serving]:
             self._tell(worker, signal.SIGTERM, worker.settings.grace_s)
+        # Nobody accepts any more: a new connection is refused, and does not wait for the end of the last stream.
+        for each in self._sockets:
+            each.close()
 
     # -- one step -----------------------------------------------------------------------------------------------------
 

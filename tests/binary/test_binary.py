@@ -162,6 +162,18 @@ def test_workers_are_the_binary_itself_and_outlive_a_reload(empty_root):
     assert (audit["ok"], audit["captured"], audit["open_holds"]) == (True, 1, 0)
 
 
+def test_nothing_stays_behind_when_it_is_killed(tmp_path):
+    """What is started, and killed, is the bootloader; the supervisor is its child."""
+    here = Place(Path("/"), str(BINARY), str(tmp_path))
+    with simulator() as provider:
+        deposit(here, provider, workers=2)
+        with running(here, "serve", "--json", last='"ready"') as (process, _):
+            everyone = psutil.Process(process.pid).children(recursive=True)
+            assert len(everyone) >= 3
+            process.kill()
+            assert psutil.wait_procs(everyone, timeout=20)[1] == []
+
+
 def test_it_speaks_to_postgresql(tmp_path):
     here = Place(Path("/"), str(BINARY), str(tmp_path))
     database = fresh_database()

@@ -56,7 +56,7 @@ async def test_streams_end_behind_a_lock_and_a_shutdown_leaves_their_settlements
                 assert all(seen.clean and seen.data[-1] == b"[DONE]" for seen in streams.responses)
                 server.send(signal.SIGTERM)
                 assert await trio.to_thread.run_sync(server.wait, 30) == 0
-    assert '"settlements": 5' in server.log
+    assert [line["settlements"] for line in server.logged(event="settlements stay in the journal")] == [5]
     assert len(journals(deployment)) == 1
     # The database says that they run; the command reads this machine's journals too.
     assert open_holds(deployment) == 5

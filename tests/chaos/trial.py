@@ -133,7 +133,7 @@ async def run(
         records = await trio.to_thread.run_sync(as_records, deployment)
         report.balances = {name: deployment.balance(name) for name in KEYS}
         report.exit_status = await trio.to_thread.run_sync(server.stop)
-        report.faults += [f"logged: {line[:300]}" for line in server.log.splitlines() if '"level": "error"' in line]
+        report.faults += [f"logged: {line}"[:300] for line in server.logged(level="error")]
     report.seconds = time.perf_counter() - began
     _compare(report, sights, records)
     return report

@@ -200,13 +200,17 @@ def test_no_secret_is_part_of_a_repr() -> None:
         (("channels", "c", "proxy"), "http://u:hush@h:port"),
         (("channels", "c", "headers"), {"Host": "hush"}),
         (("channels", "c", "headers"), {"a": "env:LINES"}),
+        (("channels", "c", "headers"), {"a": "hush\nX-Evil: 1"}),
+        (("channels", "c", "api_key"), "hush\r\nX-Evil: 1"),
+        (("channels", "c", "api_key"), "hush\u2014"),
+        (("channels", "c", "api_key"), "env:DASH"),
         (("ledger", "url"), "mysql://u:hush@h/db"),
         (("control", "token"), ["hush"]),
     ],
 )
 def test_no_secret_is_part_of_a_mistake(path: tuple[str, ...], value: Any) -> None:
     with pytest.raises(ConfigError) as caught:
-        build(changed(*path, to=value), environ={"LINES": "hush\r\nX-Evil: 1"})
+        build(changed(*path, to=value), environ={"LINES": "hush\r\nX-Evil: 1", "DASH": "hush\u2014"})
     assert "hush" not in str(caught.value)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -181,7 +180,7 @@ async def test_streams_of_workers_that_died_are_counted_and_have_their_lines(dep
             )
             assert all('model="sim-small"' in line and 'protocol="chat"' in line for line in orphaned())
         await trio.to_thread.run_sync(server.stop)
-        told = [json.loads(line) for line in server.log.splitlines() if '"stream"' in line]
+        told = server.logged(event="stream")
         assert [(line["outcome"], line["account"], line["charge"]) for line in told] == [("orphaned", "acme", "0")] * 4
     assert deployment.audit()["ok"]
 

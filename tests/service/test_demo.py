@@ -82,6 +82,7 @@ def test_an_address_that_is_taken_is_one_clear_line():
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("hoptrio: ")
+    assert address in last
     assert "Traceback" not in done.stderr
 
 

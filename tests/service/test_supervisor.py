@@ -354,6 +354,29 @@ def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(servin
         assert service.audit() == []
 
 
+def test_new_connections_are_refused_while_running_streams_end(serving):
+    with serving(2, grace=600) as service, ThreadPoolExecutor(1) as pool:
+        stream = pool.submit(service.call, "sim: events=4 pace=1s")
+        eventually(lambda: service.open_holds() == 1)
+        service.process.terminate()
+        eventually(lambda: service.log.read_text().count("draining") == 2)
+        eventually(lambda: refuses(service))
+        assert stream.result().status == 200
+        assert service.stop() == 0
+
+
+def refuses(service):
+    """Whether a new connection is refused; one that is accepted and then left alone is not."""
+    connection = service.connect()
+    try:
+        connection.connect()
+    except ConnectionRefusedError:
+        return True
+    finally:
+        connection.close()
+    return False
+
+
 def test_a_second_sigterm_ends_the_grace_on_every_worker(serving):
     with serving(2, grace=600) as service:
         streams = [service.in_background("sim: events=2 pace=60s") for _ in range(4)]

@@ -205,6 +205,11 @@ class Server:
         """What it has logged so far."""
         return self.log_path.read_text()
 
+    def logged(self, **members: object) -> list[dict[str, Any]]:
+        """The lines of its log that have these members."""
+        lines = [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+        return [line for line in lines if members.items() <= line.items()]
+
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens."""
