@@ -104,11 +104,11 @@ def conform(context: click.Context, /, *, print_config: str | None, report: Path
     The gateway's channel has to be the address of --upstream, where this command listens; --print-config shows how.
     Exits with 0 if nothing fails, 1 if something does, 2 if nothing could be tried.
     """
-    from hoptrio.conform.configs import config_for
+    from hoptrio.conform.configs import CONFIGS, config_for
     from hoptrio.conform.report import SECTIONS, as_dict, as_markdown, as_table, aside, findings, has_failed, summary
 
     invocation = context.ensure_object(Invocation)
-    plan = _plan(context, print_config is not None, **options)
+    plan = _plan(context, CONFIGS[print_config] if print_config else None, **options)
     if print_config is not None:
         click.echo(config_for(print_config, plan.provider, plan.target, plan.settings), nl=False)
         return
@@ -128,7 +128,7 @@ def conform(context: click.Context, /, *, print_config: str | None, report: Path
 
 def _plan(
     context: click.Context,
-    printed: bool,
+    default_url: str | None,
     *,
     url: str | None,
     key: str,
@@ -150,9 +150,9 @@ def _plan(
 
     if quick and deadline:
         raise click.UsageError("--quick and --deadline exclude each other", context)
-    if url is None and not printed:
+    url = url or default_url
+    if url is None:
         raise click.UsageError("--url is missing: where is the gateway?", context)
-    url = url or "http://127.0.0.1"
     try:
         target = target_at(url, key=key, model=model)
     except TargetError as error:

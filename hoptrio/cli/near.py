@@ -13,7 +13,7 @@ from hoptrio.admission.pauses import Pauses
 from hoptrio.control.figures import Figures
 from hoptrio.control.office import Office
 from hoptrio.errors import BadRequest
-from hoptrio.service.board import SharedBoard, board_path
+from hoptrio.service.board import SharedBoard, board_paths
 from hoptrio.telemetry.board import FiguresBoard
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Near:
 
 def _office(invocation: Invocation, ledger: Ledger) -> Office:
     config = invocation.config()
-    shared = SharedBoard.of_a_running_server(board_path(invocation.path))
+    shared = SharedBoard.of_a_running_server(board_paths(invocation.path, config.ledger))
     breakers = Breakers(shared.board if shared is not None else None)
 
     async def certify(channel: str | None, model: str | None) -> list[Certification]:

@@ -44,12 +44,12 @@ def _serve_alone(config: Config, invocation: Invocation) -> None:
 
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import load
-    from hoptrio.service.board import SharedBoard, board_path
+    from hoptrio.service.board import SharedBoard, board_paths
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.run import serve as serve_gateway
 
     set_up_logs()
-    breakers = Breakers(SharedBoard.create(board_path(invocation.path)).board)
+    breakers = Breakers(SharedBoard.create(board_paths(invocation.path, config.ledger)).board)
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
@@ -72,14 +72,16 @@ def _tell(invocation: Invocation, listening: Listening) -> None:
 
 def _supervise(invocation: Invocation, workers: int | None) -> int:
     from hoptrio.admission.breaker import Breakers
-    from hoptrio.service.board import SharedBoard, board_path
+    from hoptrio.service.board import SharedBoard, board_paths
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.sockets import Listening, listen, url_of
     from hoptrio.service.supervisor import Supervisor
+    from hoptrio.service.waiting import tell_waiting, waiting_of_workers
     from hoptrio.telemetry.board import FiguresBoard
 
     def reload() -> Settings:
-        settings = _settings(invocation, workers)[0]
+        settings, changed = _settings(invocation, workers)
+        tell_waiting(waiting_of_workers(config, changed))
         # What was wrong with a channel may be what was mended.
         Breakers(shared.board).forget()
         return settings
@@ -88,7 +90,7 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     settings, config = _settings(invocation, workers)
     sockets = listen(*config.server.listen)
     control = listen(*config.control.listen) if config.control.token else []
-    shared = SharedBoard.create(board_path(invocation.path))
+    shared = SharedBoard.create(board_paths(invocation.path, config.ledger))
     figures = FiguresBoard.shared(_figures_slots(settings.workers))
     listening = Listening(
         tuple(url_of(each.getsockname(), tls=bool(config.server.tls_certificate)) for each in sockets),

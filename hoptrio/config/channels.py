@@ -32,7 +32,7 @@ def check_channel(
     key: Key = ("channels", name)
     for field in ("protocols", "base_url", "models"):
         if not getattr(table, field):
-            report.error((*key, field), "is missing")
+            report.error((*key, field), "is empty" if field in table.model_fields_set else "is missing")
     _check_addresses(key, table, report)
     _check_offers(key, table, models, report)
     _check_route(key, table, report)

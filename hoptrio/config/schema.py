@@ -249,7 +249,8 @@ class Server(Table):
         default=20,
         ge=0,
         description="Answers with output that nobody paid, per key, model and 10 minutes, beyond which the key gets a "
-        "429. 0 is no limit.",
+        "429. Counted are ends that a caller can provoke, while other keys fare better on the channel; a key alone "
+        "there is never limited. 0 is no limit.",
     )
     reattach_minutes: float = Field(
         default=limits.SPOOL_KEPT_S / 60,

@@ -21,7 +21,7 @@ _HOPTRIO = """\
 # hoptrio account create conform --deposit 1000 --config FILE
 # hoptrio key create --account conform --config FILE
 [server]
-listen = "127.0.0.1:8080"
+listen = "{listen}"
 contract = "conform"
 released_output_limit = 0        # failures are the point here
 
@@ -48,7 +48,7 @@ models = ["{model}"]
 route = "dedicated"              # no certificate is asked, so that no probe has to come first
 """
 _LITELLM = """\
-# LITELLM_MASTER_KEY=sk-... LITELLM_MAX_STREAMING_DURATION_SECONDS={deadline:g} litellm --config FILE --port 4000
+# LITELLM_MASTER_KEY=sk-... LITELLM_MAX_STREAMING_DURATION_SECONDS={deadline:g} litellm --config FILE --port {port}
 model_list:
 """
 _LITELLM_MODEL = """\
@@ -77,12 +77,12 @@ _VENDORS = {
 
 def _hoptrio(provider: str, target: Target, settings: Settings) -> str:
     models = [_HOPTRIO_MODEL.format(stall=settings.stall_s, **_channel(each, provider, target)) for each in Protocol]
-    return _HOPTRIO.format(keepalive=settings.keepalive_s) + "".join(models)
+    return _HOPTRIO.format(listen=target.address, keepalive=settings.keepalive_s) + "".join(models)
 
 
 def _litellm(provider: str, target: Target, settings: Settings) -> str:
     models = [_LITELLM_MODEL.format(stall=settings.stall_s, **_channel(each, provider, target)) for each in Protocol]
-    head = _LITELLM.format(deadline=settings.deadline_s)
+    head = _LITELLM.format(deadline=settings.deadline_s, port=target.port)
     return head + "".join(models) + _LITELLM_SETTINGS.format(keepalive=settings.keepalive_s)
 
 
@@ -97,8 +97,8 @@ def _channel(protocol: Protocol, provider: str, target: Target) -> dict[str, str
 
 
 _MAKERS = {"hoptrio": _hoptrio, "litellm": _litellm}
-#: The gateways that there are configs for.
-CONFIGS = tuple(_MAKERS)
+#: The gateways that there are configs for, and where each is unless something else is said.
+CONFIGS = {"hoptrio": "http://127.0.0.1:8080", "litellm": "http://127.0.0.1:4000"}
 
 
 def config_for(gateway: str, provider: str, target: Target, settings: Settings) -> str:

@@ -51,7 +51,8 @@ class Access:
 
     def is_token(self, given: str) -> bool:
         """Compared in constant time."""
-        return hmac.compare_digest(given.encode(), self._token().encode())
+        token = self._token()
+        return bool(token) and hmac.compare_digest(given.encode(), token.encode())
 
     def bearer(self, connection: HTTPConnection) -> bool | None:
         """Does the request carry the token? None = it carries no Authorization at all."""

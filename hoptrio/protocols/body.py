@@ -8,6 +8,7 @@ UTF-8 and lone surrogates, which have no UTF-8 form. Messages name a position, n
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -19,6 +20,10 @@ __all__ = ["encode_object", "parse_object"]
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
+
+#: The first half of a surrogate pair, and behind it anything but the beginning of a second half.
+_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\(?:u[0-9a-fA-F]{0,3})?\Z|\Z)")
+_ESCAPE_BYTES = 6
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
@@ -36,7 +41,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise _too_deep() from None
     except msgspec.DecodeError as error:
-        raise BadRequest(f"The request body cannot be used: {_reason(error)}.", code="invalid_json") from None
+        raise BadRequest(f"The request body cannot be used: {_reason(error, body)}.", code="invalid_json") from None
     if brackets > JSON_DEPTH_MAX:
         _check_depth(value)
     return value
@@ -47,9 +52,25 @@ def encode_object(value: dict[str, Any]) -> bytes:
     return _encoder.encode(value)
 
 
-def _reason(error: msgspec.DecodeError) -> str:
+def _reason(error: msgspec.DecodeError, body: bytes) -> str:
     """The decoder's own words, which name a byte offset or a type and never quote; its path would show indexes only."""
-    return str(error).partition(" - at ")[0]
+    reason = str(error).partition(" - at ")[0]
+    if "surrogate" in reason:
+        return f"a string is not valid text: half of a surrogate pair{reason[reason.find(' (byte') :]}"
+    if "truncated" in reason and (end := _half_at_the_end(body)):
+        return f"a string is not valid text: half of a surrogate pair (byte {end})"
+    return reason
+
+
+def _half_at_the_end(body: bytes) -> int:
+    """Where the first half of a pair ends that has less behind it than a second half needs; 0 = there is none. The
+    decoder takes that for a body that was cut."""
+    found = _HALF.search(body, max(0, len(body) - 2 * _ESCAPE_BYTES + 1))
+    if found is None:
+        return 0
+    before = body[: found.start()]
+    escaped = (len(before) - len(before.rstrip(b"\\"))) % 2
+    return 0 if escaped else found.end()
 
 
 def _check_depth(value: dict[str, Any]) -> None:

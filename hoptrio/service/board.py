@@ -1,4 +1,5 @@
-"""The board that the processes of a machine share (`admission.board`): a small file beside the config, mapped by all.
+"""The board that the processes of a machine share (`admission.board`): a small file beside the config, mapped by all;
+beside the ledger where the config's directory cannot be written.
 
 The supervisor opens it and its workers inherit it, like the sockets; a single process does the same alone. Each holds a
 lock on the file's second byte for as long as it lives, so that the next server knows whether what it finds is of
@@ -11,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -18,9 +20,11 @@ import structlog
 from hoptrio.admission.board import BOARD_BYTES, Board
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
-__all__ = ["SharedBoard", "board_path"]
+    from hoptrio.config import LedgerSettings
+
+__all__ = ["SharedBoard", "board_paths"]
 
 log = structlog.get_logger("hoptrio.service")
 
@@ -28,9 +32,13 @@ log = structlog.get_logger("hoptrio.service")
 _ALIVE = 1
 
 
-def board_path(config_path: Path) -> Path:
-    """Where the board of a config is: one config, one database, one view of its channels."""
-    return config_path.with_suffix(".health")
+def board_paths(config_path: Path, ledger: LedgerSettings) -> Sequence[Path]:
+    """Where the board of a config may be, the first that can be made: one config, one database, one view of its
+    channels."""
+    beside = config_path.absolute().with_suffix(".health")
+    # A server writes there whatever else is read-only: the database's directory, or the one that has the journal in it.
+    written = Path(ledger.journal or ledger.url.removeprefix("sqlite:///")).parent
+    return tuple(dict.fromkeys([beside, written / beside.name]))
 
 
 class SharedBoard:
@@ -44,13 +52,10 @@ class SharedBoard:
         self.board = Board(self._memory, fd)
 
     @classmethod
-    def create(cls, path: Path) -> SharedBoard:
-        """The board at `path`; empty, unless another server uses it. Raises OSError if there is no memory at all."""
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            log.warning("no file for the health of channels: `hoptrio route` cannot see it", error=str(error))
-            fd = os.memfd_create("hoptrio-health")
+    def create(cls, paths: Sequence[Path]) -> SharedBoard:
+        """The board at the first of `paths` where it can be; empty, unless another server uses it. Raises OSError if
+        there is no memory at all."""
+        fd = _opened(paths)
         alone = _take(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(fd, BOARD_BYTES)
         shared = cls(fd)
@@ -67,8 +72,12 @@ class SharedBoard:
         return cls(fd)
 
     @classmethod
-    def of_a_running_server(cls, path: Path) -> SharedBoard | None:
-        """The board at `path` if a server of this machine uses it now."""
+    def of_a_running_server(cls, paths: Sequence[Path]) -> SharedBoard | None:
+        """The board at the first of `paths` where a server of this machine uses one now."""
+        return next(filter(None, map(cls._in_use, paths)), None)
+
+    @classmethod
+    def _in_use(cls, path: Path) -> SharedBoard | None:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -78,6 +87,18 @@ class SharedBoard:
             return cls(fd)
         os.close(fd)
         return None
+
+
+def _opened(paths: Sequence[Path]) -> int:
+    """The file, or memory without a name."""
+    errors = []
+    for path in paths:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            errors.append(str(error))
+    log.warning("no file for the health of channels: `hoptrio route` cannot see it", error="; ".join(errors))
+    return os.memfd_create("hoptrio-health")
 
 
 def _take(fd: int, how: int) -> bool:

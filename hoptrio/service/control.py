@@ -23,15 +23,16 @@ __all__ = ["control_plane"]
 
 @asynccontextmanager
 async def control_plane(
-    office: Office, board: FiguresBoard, identity: Identity, sockets: Sequence[socket.socket] = ()
+    office: Office, board: FiguresBoard, identity: Identity, sockets: Sequence[socket.socket] | None = None
 ) -> AsyncIterator[tuple[str, ...]]:
-    """Serve while the block runs, on `sockets` or on the config's address; yields the URLs, none without a token. What
-    all workers must know of a person's session is in the memory of `board`; connections are shown `identity`.
+    """Serve while the block runs, on `sockets` or, if that is None, on the config's address; yields the URLs, none
+    without a token or with no socket. What all workers must know of a person's session is in the memory of `board`;
+    connections are shown `identity`.
 
     Raises OSError if it cannot listen. Whatever else goes wrong with it stays in it.
     """
     control = office.config.control
-    if not control.token:
+    if not control.token or (sockets is not None and not sockets):
         yield ()
         return
     # Its libraries are a quarter of what a process has to load.
@@ -40,8 +41,8 @@ async def control_plane(
     from hoptrio.control.server import serve_control
     from hoptrio.control.sessions import Sessions
 
-    opened = [] if sockets else listen(control.listen.host, control.listen.port)
-    listening = [*sockets, *opened]
+    opened = listen(control.listen.host, control.listen.port) if sockets is None else []
+    listening = [*(sockets or ()), *opened]
     stop = trio.Event()
     try:
         async with trio.open_nursery() as nursery:

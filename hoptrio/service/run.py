@@ -49,6 +49,7 @@ from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening, listen
 from hoptrio.service.suppliers import tell_unknown_suppliers
 from hoptrio.service.tls import Identities, TlsListener
+from hoptrio.service.waiting import tell_waiting, waiting_alone
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
 from hoptrio.telemetry.board import FiguresBoard
@@ -122,7 +123,7 @@ async def serve(
             services.start_soon(prober.run)
             office = _office(config, gateway, board, certifier)
             async with (
-                control_plane(office, board, identities.control, control_sockets) as control_urls,
+                control_plane(office, board, identities.control, control_sockets if sockets else None) as control_urls,
                 trio.open_nursery() as connections,
             ):
                 handler = Handler(gateway)
@@ -282,6 +283,8 @@ class _Reload:
         identities: Identities,
         addresses: Sequence[tuple[str, int]],
     ) -> None:
+        #: What the process started with.
+        self._started = office.config
         self._gateway = gateway
         self._office = office
         self._prober = prober
@@ -328,6 +331,7 @@ class _Reload:
             gateway.router.breakers.forget()
             self._nursery.start_soon(tell_unknown_suppliers, gateway.ledger, config.catalogue)
             log.info("reloaded", models=len(config.catalogue.models), channels=len(config.catalogue.channels))
+            tell_waiting(waiting_alone(self._started, config))
 
 
 async def _drain(gateway: Gateway, listener: Listener, drained: trio.Event, orders: _Orders, grace_s: float) -> None:

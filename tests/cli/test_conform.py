@@ -107,6 +107,25 @@ def test_the_printed_config_of_hoptrio_is_one(capsys, tmp_path):
     assert config.contracts["conform"].keepalive_seconds == 5
 
 
+@pytest.mark.parametrize(
+    ("url", "listen"),
+    [
+        ((), ("127.0.0.1", 8080)),
+        (("--url", "http://127.0.0.1:18400"), ("127.0.0.1", 18400)),
+        (("--url", "http://[::1]:18400/v1"), ("::1", 18400)),
+    ],
+)
+def test_the_printed_config_of_hoptrio_listens_where_the_gateway_is_looked_for(capsys, tmp_path, url, listen):
+    printed = conform(capsys, "--print-config", "hoptrio", *url)[1]
+    assert build(tomllib.loads(printed), directory=tmp_path).server.listen == listen
+
+
+@pytest.mark.parametrize(("url", "port"), [((), 4000), (("--url", "http://127.0.0.1:18400"), 18400)])
+def test_the_printed_config_of_litellm_says_the_port(capsys, url, port):
+    printed = conform(capsys, "--print-config", "litellm", *url)[1]
+    assert f"litellm --config FILE --port {port}\n" in printed
+
+
 def test_the_printed_config_of_litellm_has_a_model_for_each_protocol(capsys):
     printed = conform(capsys, "--print-config", "litellm", "--upstream", "127.0.0.1:9", "--model", "m-{protocol}")[1]
     models = printed.split("  - model_name: ")[1:]

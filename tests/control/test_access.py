@@ -86,6 +86,17 @@ async def test_a_new_token_ends_every_session(control):
         assert (await person.client.get("/")).status_code == 303
 
 
+async def test_a_token_that_a_reload_took_away_leaves_nobody_in(control):
+    config = control.office.config
+    changed = config.control.model_copy(update={"token": ""})
+    control.office.config = type(config)(**{**_members(config), "control": changed})
+    async with control.client() as client:
+        for authorization in ("Bearer ", "Bearer", f"Bearer {TOKEN}"):
+            assert (await client.get("/", headers={"authorization": authorization})).status_code == 401
+    async with control.client(headers=HTML | OURS) as browser:
+        assert (await browser.post("/login", data={"token": "", "next": "/"})).status_code != 303
+
+
 def _members(config):
     return {name: getattr(config, name) for name in type(config).__slots__}
 

@@ -20,6 +20,7 @@ from hoptrio.errors import HoptrioError
 from hoptrio.exchange.routes import find
 from hoptrio.exchange.unserved import unserved
 from tests.control.test_metrics import Board, Told, counted
+from tests.fuzz.targets import TARGETS
 from tests.support.blocks import ROOT, code_of, pages, prose_of
 from tests.support.controlling import controlling
 from tests.support.pages import DOCS, PAGES, made_of
@@ -171,8 +172,18 @@ def test_tests_that_a_page_names_are_there(page):
     assert absent == []
 
 
+def test_every_target_of_the_fuzzer_has_its_invariant_and_its_row():
+    section = prose_of("docs/security.md").partition("## Fuzzing")[2].partition("\n## ")[0]
+    fuzzing = " ".join(section.replace("`[DONE]`", "[DONE]").split())
+    for name, target in TARGETS.items():
+        told = re.escape(target.invariant[0].lower() + target.invariant[1:])
+        assert re.search(rf"\* `{name}`, [^:*]+: {told}", fuzzing)
+    assert re.findall(r"\| `(\w+)` \|", fuzzing) == list(TARGETS)
+
+
 def test_every_attack_has_a_test():
-    rows = re.findall(r"^\| (?!attack|---)(.+) \|$", prose_of("docs/security.md"), re.MULTILINE)
+    attacks = prose_of("docs/security.md").partition("## Fuzzing")[0]
+    rows = re.findall(r"^\| (?!attack|---)(.+) \|$", attacks, re.MULTILINE)
     assert [row for row in rows if "`tests/" not in row] == []
 
 

@@ -47,6 +47,31 @@ def test_a_bad_body_is_refused_without_quoting_it(body):
     assert "secret" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (b'{"a": "\\ud800"}', 13),
+        (b'{"\\uDBFF":1}', 8),
+        (b'{"a": "\\ud800"    }', 13),
+        (b'{"a": "\\ud800", "b": "and so on"}', 13),
+        (b'{"a": "\\\\\\ud800"}', 15),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_told_as_what_it_is(body, end):
+    with pytest.raises(BadRequest) as caught:
+        parse_object(body)
+    told = "The request body cannot be used: a string is not valid text: half of a surrogate pair (byte "
+    assert caught.value.message == f"{told}{end})."
+
+
+@pytest.mark.parametrize(
+    "cut", [b'{"a": "\\ud83d', b'{"a": "\\ud83d\\', b'{"a": "\\ud83d\\ude0', b'{"a": "x\\\\ud800ab', b'{"a": "\\u12']
+)
+def test_a_body_that_was_cut_is_told_as_one(cut):
+    with pytest.raises(BadRequest, match="truncated"):
+        parse_object(cut)
+
+
 def nested(depth: int) -> bytes:
     return b'{"a":' * depth + b"1" + b"}" * depth
 

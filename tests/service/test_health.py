@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 
-from hoptrio.service.board import SharedBoard, board_path
+from hoptrio.config import LedgerSettings
+from hoptrio.service.board import SharedBoard, board_paths
 from tests.support.deployment import Deployment, config_for, served
 from tests.support.live import said, streamed
 from tests.support.running import simulator
@@ -97,7 +99,7 @@ def test_one_process_alone_keeps_the_same_board_and_the_next_start_begins_with_a
 
 def test_without_a_file_the_memory_is_shared_all_the_same(deployment):
     """A directory where the file should be stands for one that cannot be written."""
-    board_path(deployment.path).mkdir()
+    deployment.path.with_suffix(".health").mkdir()
     secret = deployment.add_account("acme")
     with served(deployment) as server:
         assert said(server, secret, LIMITED) == 429
@@ -106,8 +108,35 @@ def test_without_a_file_the_memory_is_shared_all_the_same(deployment):
     assert "no file for the health of channels" in server.log
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_where_the_configs_directory_is_read_only_the_file_is_beside_the_ledger(deployment, workers):
+    deployment.path.with_suffix(".health").mkdir()
+    written = deployment.directory / "written"
+    written.mkdir()
+    deployment.config["server"]["workers"] = workers
+    deployment.config["ledger"]["url"] = f"sqlite:///{written / 'hoptrio.db'}"
+    deployment.write_config()
+    secret = deployment.add_account("acme")
+    with served(deployment) as server:
+        assert said(server, secret, LIMITED) == 429
+        told = deployment.books("route", "sim-small")
+        assert told["health"] != "unknown"
+    assert (written / "hoptrio.health").is_file()
+    assert "no file for the health of channels" not in server.log
+
+
+def test_the_board_is_beside_the_config_or_else_beside_the_ledger():
+    path = Path("/etc/hoptrio/hoptrio.toml")
+    beside = Path("/etc/hoptrio/hoptrio.health")
+    written = Path("/var/lib/hoptrio/hoptrio.health")
+    sqlite = LedgerSettings(url="sqlite:////var/lib/hoptrio/hoptrio.db")
+    postgres = LedgerSettings(url="postgresql://hoptrio@db/hoptrio", journal="/var/lib/hoptrio/journal")
+    assert board_paths(path, sqlite) == board_paths(path, postgres) == (beside, written)
+    assert board_paths(path, LedgerSettings(url="sqlite:////etc/hoptrio/hoptrio.db")) == (beside,)
+
+
 def test_a_board_that_nobody_uses_belongs_to_no_server(tmp_path):
     path = tmp_path / "x.health"
-    assert SharedBoard.of_a_running_server(path) is None
+    assert SharedBoard.of_a_running_server([path]) is None
     path.write_bytes(b"too short")
-    assert SharedBoard.of_a_running_server(path) is None
+    assert SharedBoard.of_a_running_server([path]) is None

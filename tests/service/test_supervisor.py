@@ -331,6 +331,21 @@ def test_sighup_takes_over_the_number_of_workers(serving):
         assert service.stop() == 0
 
 
+def test_what_waits_for_a_restart_is_told_and_workers_open_no_control_plane_of_their_own(serving):
+    with serving(2) as service:
+        before = service.workers()
+        service.write_config(workers=2, grace=10, more='[control]\nlisten = "127.0.0.1:0"\ntoken = "t"\n')
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before)
+        told = [json.loads(line) for line in service.log.read_text().splitlines() if "wait for a restart" in line]
+        assert [(each["level"], each["keys"]) for each in told] == [("warning", ["control.listen", "control.token"])]
+        for pid in service.workers():
+            sockets = psutil.Process(pid).net_connections()
+            assert len([each for each in sockets if each.status == psutil.CONN_LISTEN]) == 1
+        assert service.call().status == 200
+        assert service.stop() == 0
+
+
 def test_case_68_a_balance_for_three_holds_over_four_workers_places_three(serving):
     prompt = "sim: events=2 pace={}"
     with serving(4, grace=600) as service, ThreadPoolExecutor(51) as pool:

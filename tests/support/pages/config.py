@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from annotated_types import Ge, Le
 
 from hoptrio.config import schema
-from hoptrio.config.secret import Secret
+from hoptrio.config.secret import HeaderSecret, Secret
 from hoptrio.contract import FIELDS, PRESETS
 from hoptrio.protocols.events import Protocol
 from tests.support.pages.table import head, line
@@ -37,6 +37,7 @@ _WRITTEN: list[tuple[Any, str]] = [
     (schema.Amount, "amount"),
     (schema.Share, "amount, 0 to 1"),
     (Secret, "secret"),
+    (HeaderSecret, "secret"),
     (bool, "`true` or `false`"),
     (int, "integer"),
     (float, "number"),
