@@ -31,7 +31,7 @@ The least of each 30 s is taken, which leaves the load's ups and downs out, and 
 (Theil-Sen). Memory may grow by {MEMORY_PER_HOUR_BYTES // _MIB} MiB an hour: at some 4,000 streams an hour and worker
 that is 2 KiB a stream, where an open one takes 25, so state that one stream in twelve leaves behind is found.
 Descriptors may grow by {DESCRIPTORS_PER_HOUR:g} an hour, one in three hundred streams. Growth of less than 2 MiB, or
-of 10 descriptors (idle connections to the provider come and go with the load), over the whole time is not told from
+of 20 descriptors (idle connections to the provider come and go with the load), over the whole time is not told from
 noise; when everybody has left, descriptors are compared with those before the first client came."""
 
 

@@ -28,10 +28,11 @@ _MEMORY_NOISE_BYTES = 2 * _MIB
 #: One in three hundred streams. Idle connections to the provider, and with them the least of half a minute, come and go
 #: with the load; what is left when nobody is there any more is compared without that.
 DESCRIPTORS_PER_HOUR = 12.0
-_DESCRIPTORS_NOISE = 10.0
-#: Two for each stream that is open: those that a stream in two hundred leaves behind.
+_DESCRIPTORS_NOISE = 20.0
+#: Two for each stream that is open: those that a stream in two hundred leaves behind. A dozen streams more or fewer at
+#: the least of half a minute is the load's.
 TASKS_PER_HOUR = 20.0
-_TASKS_NOISE = 10.0
+_TASKS_NOISE = 25.0
 #: The ages of open holds, up to so many seconds, that a running stream may have.
 _YOUNG = frozenset({"10", "60", "300"})
 #: Connections to PostgreSQL that are opened when they are first needed.

@@ -71,28 +71,10 @@ class Changes:
     def __init__(self, rows: Rows, now_ms: Callable[[], int]) -> None:
         self._rows = rows
         self._now_ms = now_ms
-        self._handlers: dict[type, Callable[[Any], Any]] = {
-            Hold: self._place,
-            Resolution: self._settle,
-            Release: self._release,
-            Note: self._note,
-            CreateAccount: self._create_account,
-            Move: self._move,
-            SetDisabled: self._set_disabled,
-            CreateKey: self._create_key,
-            RevokeKey: self._revoke_key,
-            Renew: self._renew,
-            Purge: self._purge,
-            BeginProbe: self._begin_probe,
-            EndProbe: self._end_probe,
-            SetPaused: self._set_paused,
-            Ping: lambda _: None,
-        }
 
     def apply(self, operations: Sequence[Operation]) -> list[Any]:
         """Apply in order; the answers. A bug in one operation leaves those before it applied to the rows."""
-        handlers = self._handlers
-        return [handlers[type(operation)](operation) for operation in operations]
+        return [_HANDLERS[type(operation)](self, operation) for operation in operations]
 
     # -- holds --------------------------------------------------------------------------------------------------------
 
@@ -304,3 +286,23 @@ class Changes:
 
     def _set_paused(self, change: SetPaused) -> None:
         self._rows.set_paused(change, self._now_ms())
+
+
+#: Not of the object: methods bound to it are a cycle with all rows of its batch in it, which only the collector frees.
+_HANDLERS: dict[type, Callable[[Changes, Any], Any]] = {
+    Hold: Changes._place,
+    Resolution: Changes._settle,
+    Release: Changes._release,
+    Note: Changes._note,
+    CreateAccount: Changes._create_account,
+    Move: Changes._move,
+    SetDisabled: Changes._set_disabled,
+    CreateKey: Changes._create_key,
+    RevokeKey: Changes._revoke_key,
+    Renew: Changes._renew,
+    Purge: Changes._purge,
+    BeginProbe: Changes._begin_probe,
+    EndProbe: Changes._end_probe,
+    SetPaused: Changes._set_paused,
+    Ping: lambda *_: None,
+}

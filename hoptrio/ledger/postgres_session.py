@@ -108,7 +108,9 @@ def connect(dsn: str) -> Session:
     try:
         return Session.connect(dsn, autocommit=True)
     except psycopg.Error as error:
-        raise unavailable(error) from error
+        # psycopg keeps its attempts in the frame that raised: a cycle with libpq's connection and its buffers in it,
+        # which only the collector would free, for each attempt of an outage.
+        raise unavailable(error.with_traceback(None)) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from hoptrio.limits import SPOOL_KEPT_S
 from hoptrio.protocols import convert
 from hoptrio.protocols.events import Protocol
 from tests.support.converting import GOLDEN
@@ -106,4 +107,28 @@ async def test_a_converted_stream_leaves_nothing(client, channel, autojump_clock
     events = [block + b"\n\n" for block in GOLDEN[channel].split(b"\n\n")[:-1]]
     async with gateway(hosts={"a": [sse(*events)]}, config=channels("a", protocols=[channel])) as world:
         assert (await world.call(client, BODIES[client])).status == 200
+        assert await left_by(world) == set()
+
+
+async def test_a_client_that_comes_back_or_asks_again_leaves_nothing(autojump_clock, tmp_path):
+    key = {"idempotency-key": "k"}
+    async with gateway(sse(*CHAT.events[:2], Pause(5), *CHAT.events[2:]), spool=tmp_path) as world:
+        client = await world.start(headers=key)
+        first = await client.read(events=1)
+        await client.leave()
+        again = await world.call(headers=key)
+        back = await world.get(f"/v1/requests/{first.headers['x-request-id']}/events?after=1")
+        assert (again.clean, back.clean) == (True, True)
+        assert again.data[1:] == back.data
+        # Not while it is kept for those who may still come.
+        await trio.sleep(2 * SPOOL_KEPT_S)
+        assert await left_by(world) == set()
+
+
+async def test_questions_leave_nothing(autojump_clock):
+    async with gateway(plain(200, b'{"input_tokens":7}'), config=channels("a", protocols=["messages"])) as world:
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        assert (await world.call(body=body, path="/v1/messages/count_tokens")).status == 200
+        for path in ("/v1/models", "/v1/account", "/readyz", "/nowhere"):
+            assert (await world.get(path)).status in (200, 404)
         assert await left_by(world) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import pytest
 import trio
 import trio.testing
 
+from bench.process import free_port
 from hoptrio import limits
 from hoptrio.errors import LedgerUnavailable
 from hoptrio.ledger.ledger import migrate, open_ledger
@@ -19,7 +21,7 @@ from hoptrio.ledger.memory import wall_ms
 from hoptrio.ledger.model import HoldRefusal, HoldState, Placed, RequestFilter, Resolved
 from hoptrio.ledger.operations import CreateAccount, CreateKey
 from hoptrio.ledger.postgres import PostgresStore
-from hoptrio.ledger.postgres_session import Session, unavailable
+from hoptrio.ledger.postgres_session import Session, connect, conninfo, unavailable
 from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.schema import versions
 from hoptrio.ledger.store import StoreUnavailable
@@ -50,6 +52,36 @@ def unprepared():
     database = fresh_database()
     yield database
     database.drop()
+
+
+@pytest.fixture
+def garbage():
+    """What the collector finds, of ours and of the driver's; it does not look by itself."""
+
+    def found():
+        gc.collect()
+        kinds = {type(each) for each in gc.garbage}
+        gc.garbage.clear()
+        return {each.__name__ for each in kinds if each.__module__.startswith(("hoptrio", "psycopg"))}
+
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    yield found
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.enable()
+
+
+def test_what_a_batch_read_is_freed_with_it_and_not_by_the_collector(store, garbage):
+    store.apply([CreateAccount(id="acc_1", name="acme", deposit_nanos=5, ref="r")])
+    assert garbage() == set()
+
+
+def test_a_connection_that_was_refused_is_freed_at_once(garbage):
+    with pytest.raises(StoreUnavailable):
+        connect(conninfo(f"postgresql://x@127.0.0.1:{free_port()}/x", statement_s=1))
+    assert garbage() == set()
 
 
 async def amounts(ledger, name="acme"):

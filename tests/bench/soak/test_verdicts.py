@@ -31,7 +31,7 @@ def process(pid: int, *, rss_mib: float = 80.0, descriptors: int = 30) -> Proces
 @cache
 def samples(*, leaking: int = 0, losing: int = 0) -> tuple[Sample, ...]:
     """A sample a second of a supervisor and two workers; the process `leaking` grows by 40 MiB an hour, `losing` loses
-    120 descriptors an hour."""
+    180 descriptors an hour."""
     found = []
     for second in range(SECONDS):
         busy = second % 30
@@ -39,7 +39,7 @@ def samples(*, leaking: int = 0, losing: int = 0) -> tuple[Sample, ...]:
             process(
                 pid,
                 rss_mib=80 + busy / 10 + (40 * second / 3600 if pid == leaking else 0),
-                descriptors=30 + busy + (second // 30 if pid == losing else 0),
+                descriptors=30 + busy + (second // 20 if pid == losing else 0),
             )
             for pid in (SUPERVISOR, OLD, YOUNG)
         )
