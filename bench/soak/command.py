@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["results_of", "soak_command", "write"]
 
 _MIB = 1024 * 1024
+_SAID = {True: "[green]yes", False: "[red]no", None: "[yellow]?"}
 #: Samples of the results; all of them are in the JSON lines beside.
 _KEPT_S = 10.0
 _KINDS_OF_DATABASE = ("postgresql", "sqlite")
@@ -86,7 +87,7 @@ def soak_command(minutes: float, ledger: str, rate: float, at_once: int, seed: i
     )
     console.print(write(results, out))
     console.print(f"report, figures and plots: {out}")
-    if not all(each.holds for each in results.verdicts):
+    if any(each.holds is False for each in results.verdicts):
         raise SystemExit(1)
 
 
@@ -140,7 +141,7 @@ def write(results: Results, out: Path) -> Table:
     (out / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(thin), indent=1) + b"\n")
     table = Table("it holds that", "", "measured", title="soak", title_justify="left")
     for verdict in results.verdicts:
-        table.add_row(verdict.what, "[green]yes" if verdict.holds else "[red]no", verdict.measured)
+        table.add_row(verdict.what, _SAID[verdict.holds], verdict.measured)
     return table
 
 

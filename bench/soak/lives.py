@@ -18,8 +18,8 @@ __all__ = ["lives", "series", "trend_of"]
 
 #: The least of so long is looked at: all but the longest streams of the crowd have ended in it.
 _WINDOW_S = 30.0
-#: A process that lived for less of the judged time says nothing.
-_JUDGED_MIN_S = 30.0
+#: A process that lived for less of the judged time says nothing: a heap that has not had its full size yet grows.
+_JUDGED_MIN_S = 420.0
 
 
 def series(results: Results) -> list[list[tuple[float, Process]]]:
@@ -63,5 +63,4 @@ def trend_of(results: Results, points: Sequence[tuple[float, float]]) -> Trend |
     judged = [(at_s, value) for at_s, value in points if results.judged_s <= at_s <= results.judged_until_s]
     if not judged or judged[-1][0] - judged[0][0] < _JUDGED_MIN_S:
         return None
-    # A short run has short windows.
-    return trend(judged, min(_WINDOW_S, (judged[-1][0] - judged[0][0]) / 10))
+    return trend(judged, _WINDOW_S)

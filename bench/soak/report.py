@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["markdown"]
 
 _MIB = 1024 * 1024
+_HELD, _NOT_HELD = "It holds.", "It does not hold."
+_TOO_SHORT = "It holds, as far as so short a run can tell."
+_VERDICTS = {True: "holds", False: "**does not hold**", None: "too short to tell"}
 _HOW = """\
 A crowd of clients comes at random moments to `hoptrio serve` with two workers and HTTPS: paced answers of up to a
 minute, short ones (some on connections that are kept), answers in one piece, events of up to 256 KiB, clients that
@@ -37,16 +40,17 @@ noise; when everybody has left, descriptors are compared with those before the f
 
 def markdown(results: Results, plots: Iterable[str] = ()) -> str:
     """The whole page; `plots` are the names of pictures beside it, without their endings."""
-    held = all(each.holds for each in results.verdicts)
+    told = [each.holds for each in results.verdicts]
+    held = _NOT_HELD if False in told else _TOO_SHORT if None in told else _HELD
     visits, events = sum(results.kinds.values()), results.events
     parts = [
         "# Soak",
         f"`{results.command}`, begun {results.began}, took {results.took_s / 60:.1f} minutes"
         f"{' (ended by hand)' if results.interrupted else ''}; the ledger on {results.database}. "
-        f"{visits:,} visits, {events:,} events. **{'It holds.' if held else 'It does not hold.'}**",
+        f"{visits:,} visits, {events:,} events. **{held}**",
         _table(
             ("what", "verdict", "measured"),
-            [(each.what, "holds" if each.holds else "**does not hold**", each.measured) for each in results.verdicts],
+            [(each.what, _VERDICTS[each.holds], each.measured) for each in results.verdicts],
         ),
         *(f"![{name}]({name}.svg)" for name in plots),
         "## What was done",

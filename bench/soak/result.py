@@ -15,7 +15,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """What must be true, whether it is, and what was measured."""
 
     what: str
-    holds: bool
+    #: None: the run was too short to tell.
+    holds: bool | None
     measured: str
 
 

@@ -101,7 +101,7 @@ def _memory(results: Results) -> Iterator[Verdict]:
         flat = [each.flat(per_hour=MEMORY_PER_HOUR_BYTES, noise=_MEMORY_NOISE_BYTES) for each in known]
         yield Verdict(
             f"memory is flat: {role}",
-            bool(known) and all(flat),
+            all(flat) if known else None,
             _measured(known, lambda each: f"{each.per_hour / _MIB:+.1f} MiB an hour over {each.span_s / 60:.1f} min"),
         )
 
@@ -114,7 +114,7 @@ def _descriptors(results: Results) -> Iterator[Verdict]:
     ]
     yield Verdict(
         "descriptors are flat: every process",
-        bool(known) and all(each.flat(per_hour=DESCRIPTORS_PER_HOUR, noise=_DESCRIPTORS_NOISE) for each in known),
+        all(each.flat(per_hour=DESCRIPTORS_PER_HOUR, noise=_DESCRIPTORS_NOISE) for each in known) if known else None,
         _measured(known, lambda each: f"{each.per_hour:+.1f} an hour"),
     )
     before, after = (
@@ -138,7 +138,7 @@ def _tasks(results: Results) -> Verdict:
     found = trend_of(results, [(each.at_s, each.tasks) for each in results.samples if each.tasks is not None])
     return Verdict(
         "tasks are flat",
-        found is not None and found.flat(per_hour=TASKS_PER_HOUR, noise=_TASKS_NOISE),
+        found.flat(per_hour=TASKS_PER_HOUR, noise=_TASKS_NOISE) if found else None,
         _measured([found] if found else [], lambda each: f"{each.per_hour:+.1f} an hour"),
     )
 
