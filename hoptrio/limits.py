@@ -225,10 +225,12 @@ PROVIDER_MESSAGE_CHARS_MAX = 2_000
 
 #: Operations in one commit; measured: 64 reaches 80 % and 256 all of SQLite's rate.
 COMMIT_OPS_MAX = 256
-#: From one commit to the next while several callers have something to write (`ledger.writer.Pace`). More brings little:
+#: From one commit to the next while there is much to write (`ledger.writer.Pace`). More brings little:
 #: of the CPU of a short stream 2 ms take 0.86, 3 ms 0.78 and 5 ms 0.77.
 COMMIT_EVERY_S = 0.003
-COMPANY_S = 0.05
+#: Up to so many operations a second, and so many at once above that, each is committed at once.
+COMMIT_ALONE_HZ = 400.0
+COMMIT_ALONE_OPS = 8
 #: Operations waiting for the writer; beyond it a hold is refused with 503 (settlements are never refused).
 LEDGER_QUEUE_MAX = 4_096
 #: Pause before a failed commit is tried again; it doubles from the one to the other.

@@ -168,14 +168,16 @@ def _void(hold: Operation) -> Ticket:
 
 
 class Pace:
-    """When the next commit begins: at once for a caller who is alone, and `limits.COMMIT_EVERY_S` after the last one
-    while there is company: two in one commit, at most `limits.COMPANY_S` ago. An operation alone costs SQLite 190 us of
-    CPU, most of it for pages that a commit writes once for any number, and the thread a wake-up; of eight each costs
-    65."""
+    """When the next commit begins: at once while there is little to write, and `limits.COMMIT_EVERY_S` after the last
+    one while more than `limits.COMMIT_ALONE_HZ` operations a second come (a bucket that leaks so fast holds more than
+    `limits.COMMIT_ALONE_OPS`). An operation alone costs SQLite 190 us of CPU, most of it for pages that a commit writes
+    once for any number, and the thread a wake-up; of eight each costs 65. Where they are few nobody has to wait for
+    that: the CPU is there."""
 
     def __init__(self) -> None:
         self._due = 0.0
-        self._company_until = 0.0
+        self._level = 0.0
+        self._at = 0.0
 
     def wait_s(self, now: float) -> float:
         """How long operations still gather for a commit at the monotonic time `now`."""
@@ -183,9 +185,9 @@ class Pace:
 
     def began(self, now: float, operations: int) -> None:
         """A commit of so many began."""
-        if operations > 1:
-            self._company_until = now + limits.COMPANY_S
-        self._due = now + limits.COMMIT_EVERY_S if now < self._company_until else now
+        self._level = max(0.0, self._level - (now - self._at) * limits.COMMIT_ALONE_HZ) + operations
+        self._at = now
+        self._due = now + limits.COMMIT_EVERY_S if self._level > limits.COMMIT_ALONE_OPS else now
 
 
 class Writer(Protocol):

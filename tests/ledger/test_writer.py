@@ -253,22 +253,26 @@ async def test_closing_goes_on_with_what_is_owed_for_a_while(make, autojump_cloc
         assert store.account("acme").held_nanos == 0
 
 
-def test_who_is_alone_never_waits_for_others():
+def test_few_operations_never_wait_for_others():
     pace = Pace()
-    for now in (10.0, 10.0001, 10.0002):
+    for number in range(1000):
+        now = 10.0 + number / (limits.COMMIT_ALONE_HZ - 1)
         assert pace.wait_s(now) == 0
         pace.began(now, 1)
+    pace.began(now + 1, limits.COMMIT_ALONE_OPS)
+    assert pace.wait_s(now + 1) == 0
 
 
-def test_with_company_commits_keep_a_distance_until_it_is_long_gone():
-    pace = Pace()
-    pace.began(10.0, 2)
-    assert pace.wait_s(10.001) == pytest.approx(limits.COMMIT_EVERY_S - 0.001)
-    assert pace.wait_s(10.0 + limits.COMMIT_EVERY_S) == 0
-    pace.began(10.01, 1)
-    assert pace.wait_s(10.01) == pytest.approx(limits.COMMIT_EVERY_S)
-    pace.began(10.0 + limits.COMPANY_S, 1)
-    assert pace.wait_s(10.0 + limits.COMPANY_S) == 0
+def test_commits_of_many_operations_keep_a_distance_until_they_are_few_again():
+    pace, now = Pace(), 10.0
+    for _ in range(100):
+        pace.began(now, 10)
+        now += limits.COMMIT_EVERY_S
+    assert pace.wait_s(now - 0.001) == pytest.approx(0.001)
+    assert pace.wait_s(now) == 0
+    few_at = now + 1000 / limits.COMMIT_ALONE_HZ
+    pace.began(few_at, 1)
+    assert pace.wait_s(few_at) == 0
 
 
 # -- the thread --------------------------------------------------------------------------------------------------------
