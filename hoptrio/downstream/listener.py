@@ -22,6 +22,7 @@ from hoptrio.downstream.connection import serve_connection
 from hoptrio.downstream.drain import Drain
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from hoptrio.downstream.connection import Handler, Refuse
@@ -100,13 +101,16 @@ class Listener:
         refuse: Refuse,
         backlogs: BacklogTotal | None = None,
         connections_max: int = limits.CONNECTIONS_MAX,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
+        """`tls` is asked for each connection, so that the next is shown a renewed certificate; None = without TLS."""
         self.backlogs = backlogs or BacklogTotal()
         self._drain = Drain()
         #: Connections open now.
         self.connections = 0
         self._handler = handler
         self._refuse = refuse
+        self._tls = tls
         self._places = trio.Semaphore(connections_max)
         self._accepting = trio.CancelScope()
 
@@ -150,7 +154,17 @@ class Listener:
             except BaseException:
                 self._places.release()
                 raise
-            connections.start_soon(self._serve, connection, connections)
+            connections.start_soon(self._serve, self._secured(connection), connections)
+
+    def _secured(self, connection: Accepted) -> Accepted:
+        """The handshake has not been made yet."""
+        context = self._tls()
+        if context is None:
+            return connection
+        if isinstance(connection, socket.socket):
+            connection = trio.SocketStream(trio.socket.from_stdlib_socket(connection))
+        # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
+        return trio.SSLStream(connection, context, server_side=True, https_compatible=True)
 
     async def _accept(self, accept: Callable[[], Awaitable[Accepted]]) -> Accepted:
         while True:

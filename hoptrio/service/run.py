@@ -48,7 +48,7 @@ from hoptrio.service.observe import log_stream
 from hoptrio.service.otel import open_telemetry
 from hoptrio.service.sockets import Listening, listen
 from hoptrio.service.suppliers import tell_unknown_suppliers
-from hoptrio.service.tls import Identities, TlsListener
+from hoptrio.service.tls import Identities
 from hoptrio.service.waiting import tell_waiting, waiting_alone
 from hoptrio.spool.spool import Caps
 from hoptrio.spool.spools import open_spools
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from hoptrio.admission.breaker import Breakers
     from hoptrio.config import Config
     from hoptrio.ledger.ledger import Ledger
-    from hoptrio.service.tls import Identity
     from hoptrio.spool.spools import Spools
 
 __all__ = ["serve"]
@@ -127,10 +126,10 @@ async def serve(
                 trio.open_nursery() as connections,
             ):
                 handler = Handler(gateway)
-                listener = Listener(handler.handle, refuse=handler.refuse)
+                listener = Listener(handler.handle, refuse=handler.refuse, tls=lambda: identities.server.context)
                 listeners = _listen(config, sockets)
                 drained = trio.Event()
-                connections.start_soon(_serve_data, listener, listeners, identities.server, drained)
+                connections.start_soon(_serve_data, listener, listeners, drained)
                 addresses = [each.socket.getsockname() for each in listeners]
                 urls = Listening(identities.server.urls(addresses), control_urls)
                 services.start_soon(_announce, prober, office, task_status, urls)
@@ -247,10 +246,8 @@ class _Orders:
         await self._stops.acquire()
 
 
-async def _serve_data(
-    listener: Listener, sockets: list[trio.SocketListener], identity: Identity, drained: trio.Event
-) -> None:
-    await listener.serve([TlsListener(each, identity) for each in sockets])
+async def _serve_data(listener: Listener, sockets: list[trio.SocketListener], drained: trio.Event) -> None:
+    await listener.serve(sockets)
     drained.set()
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-import trio
-
 from hoptrio.config.certificate import load_pair
 from hoptrio.service.sockets import url_of
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
     from hoptrio.config import Config, Control, Server
 
-__all__ = ["Identities", "Identity", "TlsListener"]
+__all__ = ["Identities", "Identity"]
 
 
 class Identity:
@@ -47,25 +45,6 @@ class Identities:
         """Show what this config names from now on, read anew. Raises BadPair, and goes on as before then."""
         server, control = _context(config.server), _context(config.control)
         self.server.context, self.control.context = server, control
-
-
-class TlsListener(trio.abc.Listener[trio.abc.Stream]):
-    """Accepts connections below and wraps them as the identity says at that moment."""
-
-    def __init__(self, below: trio.SocketListener, identity: Identity) -> None:
-        self._below = below
-        self._identity = identity
-
-    async def accept(self) -> trio.abc.Stream:
-        """The handshake has not been made yet."""
-        stream = await self._below.accept()
-        context = self._identity.context
-        # A client's missing close_notify is no news: requests and chunked answers carry their own ends.
-        return stream if context is None else trio.SSLStream(stream, context, server_side=True, https_compatible=True)
-
-    async def aclose(self) -> None:
-        """Close the listening socket."""
-        await self._below.aclose()
 
 
 def _context(table: Server | Control) -> ssl.SSLContext | None:
