@@ -3,8 +3,8 @@
 A `Batcher` is the logic, without thread or clock: it applies what it is given, keeps what is owed until it is done and
 says how long to wait before the next attempt. Two drivers call it: `ThreadWriter` in a thread of its own (a commit
 waits for the disk, and the event loop must not), and `InlineWriter` on the loop for stores that need no waiting. A
-batch is whatever was queued while the last commit ran, and where that had company a little longer (`Pace`); a lone
-caller never waits for others.
+batch is whatever was queued while the last commit ran, and while much comes a little longer (`Pace`); where operations
+are few none waits for others.
 
 Invariants: an operation that is owed (`operations.is_owed`) is never dropped while the process lives; a hold is applied
 at most once; every ticket is answered exactly once, on the event loop.
