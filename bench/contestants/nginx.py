@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bench.contestants.contestant import Place
+    from bench.process import Running
 
 __all__ = ["Nginx"]
 
@@ -75,7 +77,17 @@ class Nginx:
         with running(self.name, argv, cores=place.cores.gateway) as process:
             process.listen()
             wait_for_port(port, process, _READY_S)
-            yield Contestant(self.name, "127.0.0.1", port, pids=tree(process.pid))
+            yield Contestant(self.name, "127.0.0.1", port, pids=_with_worker(process))
+
+
+def _with_worker(process: Running) -> tuple[int, ...]:
+    """The master listens before it has forked who serves, whose cost is what is measured. Raises RuntimeError."""
+    until = time.monotonic() + _READY_S
+    while process.alive and time.monotonic() < until:
+        if len(found := tree(process.pid)) > 1:
+            return found
+        time.sleep(0.01)
+    raise RuntimeError(f"nginx started no worker:\n{process.output}")
 
 
 def _files() -> int:

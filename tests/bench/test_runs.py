@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing, contextmanager
+from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ from bench.contestants.hoptrio import Hoptrio
 from bench.contestants.nginx import Nginx
 from bench.contestants.relay import Relay
 from bench.cores import cores_of_this_machine
+from bench.counters import tree
 from bench.job import Shape
 from bench.scenario import Scenario
 
@@ -136,3 +139,20 @@ def test_nginx_is_absent_where_it_is_not_installed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     with pytest.raises(Absent, match="no nginx"):
         Nginx().version()
+
+
+@pytest.mark.skipif(which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") is None, reason="no nginx")
+def test_of_nginx_the_process_that_serves_is_measured_however_late_it_is_forked(
+    place: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, ...]] = [(1,)]
+
+    def at_first_without_its_worker(pid: int) -> tuple[int, ...]:
+        return told.pop() if told else tree(pid)
+
+    monkeypatch.setattr("bench.contestants.nginx.tree", at_first_without_its_worker)
+    with place.started(Nginx()) as contestant:
+        assert [Path(f"/proc/{pid}/cmdline").read_bytes().split(b":")[1][:7] for pid in contestant.pids] == [
+            b" master",
+            b" worker",
+        ]
