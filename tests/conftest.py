@@ -5,9 +5,15 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.support.garbage import uncollected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # A test says the same on every run and on every machine, however loaded.
 settings.register_profile("house", deadline=None, derandomize=True)
@@ -52,3 +58,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for clock in ("autojump_clock", "mock_clock"):
         if clock in item.fixturenames and clock not in named:
             pytest.fail(f"{clock} is reached through a fixture: name it in the test function too", pytrace=False)
+
+
+@pytest.fixture
+def garbage() -> Iterator[Callable[..., set[str]]]:
+    """See `tests.support.garbage`."""
+    with uncollected() as found:
+        yield found

@@ -88,9 +88,9 @@ class _Probe:
         self._upstream = upstream
         self._reading = Native(rules, call, hide_usage=False)
         self._reader = self._reading.reader()
-        self._pump = EventPump(self._reader, produced=None, emit=self._look_for_usage, progressed=_ignore, note=_ignore)
+        self._usage = _UsageWord()
+        self._pump = EventPump(self._reader, produced=None, emit=self._usage.look, progressed=_ignore, note=_ignore)
         self._answer: _Watched | None = None
-        self._usage_there = False
 
     async def run(self, deadline: float) -> Result:
         ended: Ended | None = None
@@ -114,13 +114,10 @@ class _Probe:
         first = await begin(self._answer, self._reading, stream=True)
         return await self._pump.run(self._answer, first) if isinstance(first, bytes) else first
 
-    def _look_for_usage(self, data: bytes) -> None:
-        self._usage_there = self._usage_there or _USAGE.search(data) is not None
-
     def _result(self, ended: Ended | None) -> Result:
         counts = self._reader.counts
         if ended is not None:
-            self._look_for_usage(ended.tail)
+            self._usage.look(ended.tail)
         counted = None if counts is None else usage(counts, self._call.protocol, answered=self._reader.answered)
         finding, detail = judge(
             Seen(
@@ -129,12 +126,22 @@ class _Probe:
                 content_type="" if self._answer is None else _media_type(self._answer),
                 body_end=None if self._answer is None else self._answer.end,
                 error_event=self._reader.error is not None,
-                usage_there=self._usage_there,
+                usage_there=self._usage.there,
                 usage=counted,
             )
         )
         evidence = "" if counts is None else counts.raw.decode("utf-8", "replace")
         return Result(finding, detail, counted, evidence, 0.0)
+
+
+class _UsageWord:
+    """Whether anything that looks like usage came, counted or not."""
+
+    def __init__(self) -> None:
+        self.there = False
+
+    def look(self, data: bytes) -> None:
+        self.there = self.there or _USAGE.search(data) is not None
 
 
 class _Watched:

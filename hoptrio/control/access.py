@@ -71,8 +71,11 @@ class Access:
 
     def session(self, connection: HTTPConnection) -> Session | None:
         """The session of the request's cookie, if it is one that was opened here, is not too old and was not closed."""
+        cookie = connection.cookies.get(SESSION_COOKIE)
+        if cookie is None:
+            return None
         try:
-            found = self._sessions().loads(connection.cookies.get(SESSION_COOKIE, ""), max_age=limits.SESSION_S)
+            found = self._sessions().loads(cookie, max_age=limits.SESSION_S)
         except BadSignature:
             return None
         if not isinstance(found, str) or not self._open.is_open(found):

@@ -102,11 +102,17 @@ class _Connections:
         self._open.add(stream)
         # Typed as if there were TLS only; without it hypercorn finds out by itself.
         secured: Any = stream
+        server = None
         try:
             secured = self._secured(stream)
-            await TCPServer(self._app, self._config, self._context, ConnectionState({}), secured)
+            server = TCPServer(self._app, self._config, self._context, ConnectionState({}), secured)
+            await server.run()
         finally:
             tls.cut(secured)
+            if server is not None:
+                # Hypercorn's objects of a connection refer to each other, and with them its buffers and TLS would wait
+                # for the collector.
+                vars(server).clear()
             self._open.discard(stream)
             if not self._open:
                 self._left.set()

@@ -66,7 +66,7 @@ from hoptrio.ledger.recover import Sweep
 from hoptrio.ledger.rules import OPERATOR
 from hoptrio.ledger.shelf import DiskFile, DiskShelf
 from hoptrio.ledger.store import Store, StoreUnavailable
-from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer
+from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer, raised
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -230,7 +230,7 @@ class Ledger:
         ticket = await self._ask(hold, limits.HOLD_S, self._void_if_placed)
         if ticket.abandoned:
             raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
-        return _raised(ticket.answer)  # type: ignore[no-any-return]
+        return ticket.take()  # type: ignore[no-any-return]
 
     async def settle(self, resolution: Resolution) -> Resolved | None:
         """Resolve a hold; durable when it returns a Resolved, in the store or in the journal. Never raises Cancelled.
@@ -241,7 +241,7 @@ class Ledger:
         if resolution.capture_nanos is not None and resolution.capture_nanos < 0:
             raise ValueError("a capture cannot be negative")
         ticket = await self._ask(resolution, limits.SETTLE_S, hasten=self._journals.hasten)
-        return _raised(ticket.answer)  # type: ignore[no-any-return]
+        return ticket.take()  # type: ignore[no-any-return]
 
     def note(self, record: RequestRecord) -> None:
         """Keep the record of a refused request: best effort, with the next commit; dropped when too many wait."""
@@ -550,7 +550,7 @@ class Ledger:
                     nursery.start_soon(release, i)
         if any(ticket.abandoned for ticket in tickets.values()):
             raise LedgerUnavailable("the ledger did not confirm in time")
-        return [_raised(tickets[i].answer) for i in range(len(releases))]
+        return [tickets[i].take() for i in range(len(releases))]
 
     async def adopt(self) -> frozenset[str]:
         """Apply the journals that dead processes of this machine have left. The owners of those that are not applied
@@ -611,34 +611,36 @@ class Ledger:
             await answered.wait()
         if not answered.is_set():
             raise LedgerUnavailable("the ledger does not answer; whether the change was made is not known")
-        return _raised(ticket.answer)
-
-    def _now(self, read: Callable[..., T], *args: Any) -> T:
-        try:
-            return read(*args)
-        except StoreUnavailable as error:
-            raise LedgerUnavailable("the ledger cannot be read now") from error
+        return ticket.take()
 
     async def _soon(self, read: Callable[..., T], *args: Any) -> T:
         """A point read: on the loop where it is quick, else in a thread that is given up on after `limits.HOLD_S`."""
         if self._store.reads_inline:
             await trio.lowlevel.checkpoint()
-            return self._now(read, *args)
+            return raised(_read(read, *args))
         with trio.move_on_after(limits.HOLD_S):
-            return await trio.to_thread.run_sync(self._now, read, *args, abandon_on_cancel=True, limiter=self._readers)
+            return raised(
+                await trio.to_thread.run_sync(_read, read, *args, abandon_on_cancel=True, limiter=self._readers)
+            )
         raise LedgerUnavailable("the ledger did not answer in time", retry_after_s=1)
 
     async def _later(self, read: Callable[..., T], *args: Any) -> T:
         if self._store.inline:
             await trio.lowlevel.checkpoint()
-            return self._now(read, *args)
-        return await trio.to_thread.run_sync(self._now, read, *args)
+            return raised(_read(read, *args))
+        return raised(await trio.to_thread.run_sync(_read, read, *args))
 
 
-def _raised(answer: Any) -> Any:
-    if isinstance(answer, HoptrioError):
-        raise answer
-    return answer
+def _read(read: Callable[..., T], *args: Any) -> T | LedgerUnavailable:
+    """What it read. An error is a value, to be raised by who asked, and its cause has no traceback: a thread keeps what
+    it returns in its frames, which a traceback keeps, and in an outage every request would leave that to the
+    collector."""
+    try:
+        return read(*args)
+    except StoreUnavailable as error:
+        unavailable = LedgerUnavailable("the ledger cannot be read now")
+        unavailable.__cause__ = StoreUnavailable(str(error))
+        return unavailable
 
 
 def _ignore(ticket: Ticket) -> None:

@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 import trio
@@ -32,10 +32,12 @@ from hoptrio.telemetry.tally import BATCH_OPERATIONS, Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Batcher", "InlineWriter", "Pace", "ThreadWriter", "Ticket", "Writer"]
+__all__ = ["Batcher", "InlineWriter", "Pace", "ThreadWriter", "Ticket", "Writer", "raised"]
 
 
 log = structlog.get_logger("hoptrio.ledger")
+
+T = TypeVar("T")
 
 
 class Ticket:
@@ -50,8 +52,15 @@ class Ticket:
         self.abandoned = False
         #: It is tried again until it is done.
         self.owed = is_owed(operation)
-        #: See `operations`; a `HoptrioError` value is for the caller to raise.
+        #: See `operations`; a `HoptrioError` value is for the caller to raise (`take`).
         self.answer: Any = None
+
+    def take(self) -> Any:
+        """The answer, which the ticket forgets, or raise it."""
+        try:
+            return raised(self.answer)
+        finally:
+            self.answer = None
 
 
 class Batcher:
@@ -322,6 +331,17 @@ class InlineWriter:
             while self._batcher.kept:
                 await trio.sleep(self._batcher.retry_s)
                 self._commit([])
+
+
+def raised(answer: T | HoptrioError) -> T:
+    """`answer`, unless it is an error to raise."""
+    if not isinstance(answer, HoptrioError):
+        return answer
+    try:
+        raise answer
+    finally:
+        # Its traceback has this frame: with the name it were a cycle, which stays until the collector looks.
+        del answer
 
 
 def _answer(tickets: list[Ticket]) -> None:

@@ -131,6 +131,14 @@ async def test_a_host_that_refuses_connections_is_told_from_one_that_fails(autoj
     assert (result.finding, result.detail) == (Finding.UNREACHED, "connect: ConnectionRefusedError")
 
 
+async def test_a_probe_leaves_nothing_to_the_collector(garbage, autojump_clock):
+    async with simulated() as (run, _):
+        garbage()
+        await run(Protocol.CHAT)
+        await trio.sleep(limits.POOL_FINISH_S + 0.1)
+        assert garbage("hoptrio") == set()
+
+
 @each_protocol
 async def test_the_evidence_is_the_usage_object_as_received(protocol, autojump_clock):
     async with simulated("events=3 input=7 output=5") as (run, _):

@@ -9,6 +9,7 @@ from contextlib import suppress
 import httpx
 import pytest
 import trio
+import trio.testing
 
 from hoptrio import limits
 from hoptrio.control import server
@@ -150,14 +151,15 @@ async def test_an_idle_connection_is_closed(listening, monkeypatch):
 
 async def test_a_server_that_fails_is_started_again(control, nursery, monkeypatch):
     """A bug in hypercorn ends all that it serves, and nothing else."""
-    serves, failures = server.TCPServer, [RuntimeError("a bug"), ExceptionGroup("bugs", [ValueError()])]
+    failures = [RuntimeError("a bug"), ExceptionGroup("bugs", [ValueError()])]
 
-    async def fails(*args):
-        if failures:
-            raise failures.pop()
-        await serves(*args)
+    class Failing(server.TCPServer):
+        async def run(self):
+            if failures:
+                raise failures.pop()
+            await super().run()
 
-    monkeypatch.setattr(server, "TCPServer", fails)
+    monkeypatch.setattr(server, "TCPServer", Failing)
     [opened] = listen("127.0.0.1", 0)
     stop = trio.Event()
     nursery.start_soon(serve_control, control.app, [opened], stop)
@@ -289,3 +291,14 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end_under_tls(patien
         await stopped.wait()
     assert trio.current_time() - began_at < 3
     await trio.aclose_forcefully(silent)
+
+
+@pytest.mark.parametrize("headers", [AUTHORIZED, {}], ids=["allowed", "refused"])
+async def test_a_connection_that_is_over_leaves_nothing_to_the_collector(secured, garbage, headers):
+    address, _, _, trusting = secured
+    garbage()
+    async with httpx.AsyncClient(headers=headers, verify=trusting) as client:
+        answer = await client.get(f"https://{address[0]}:{address[1]}/api/contracts")
+    assert answer.status_code == (200 if headers else 401)
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert garbage("hypercorn", "itsdangerous") == set()

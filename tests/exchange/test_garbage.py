@@ -1,9 +1,6 @@
-"""What a request leaves behind is freed when it is over. Nothing of it waits for the collector, which in a gateway with
-few requests does not look for a long time: state of hundreds of streams would lie about, buffers of TLS included."""
+"""What a request leaves behind is freed when it is over, and not by the collector (`tests.support.garbage`)."""
 
 from __future__ import annotations
-
-import gc
 
 import pytest
 import trio
@@ -21,31 +18,21 @@ from tests.support.websocket import talk
 PLAIN = {name: value for name, value in CHAT_SILENT.items() if name != "stream"}
 
 
-@pytest.fixture(autouse=True)
-def _no_collector():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-async def left_by(world):
+@pytest.fixture
+def left_by(garbage):
     """Classes of ours whose objects only the collector would free, once every connection is over."""
-    await world.settled()
-    while world.connections.child_tasks:  # noqa: ASYNC110 - in virtual time a poll costs nothing
-        await trio.sleep(0.1)
-    await trio.testing.wait_all_tasks_blocked()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        gc.collect()
-        kinds = {type(each) for each in gc.garbage}
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-    return {each.__qualname__ for each in kinds if each.__module__.startswith("hoptrio")}
+
+    async def left_by(world):
+        await world.settled()
+        while world.connections.child_tasks:  # noqa: ASYNC110 - in virtual time a poll costs nothing
+            await trio.sleep(0.1)
+        await trio.testing.wait_all_tasks_blocked()
+        return garbage("hoptrio")
+
+    return left_by
 
 
-async def test_the_collector_would_find_a_cycle_of_ours(autojump_clock):
+async def test_the_collector_would_find_a_cycle_of_ours(left_by, autojump_clock):
     async with gateway(sse(*CHAT.events)) as world:
         knot = [trio.CancelScope(), world.handler.__class__(world.gateway)]
         knot.append(knot)
@@ -54,21 +41,21 @@ async def test_the_collector_would_find_a_cycle_of_ours(autojump_clock):
 
 
 @pytest.mark.parametrize("failing", [(), (Cut(),)], ids=["whole", "cut"])
-async def test_a_stream_leaves_nothing(failing, autojump_clock):
+async def test_a_stream_leaves_nothing(failing, left_by, autojump_clock):
     events = CHAT.events[:2] if failing else CHAT.events
     async with gateway(sse(*events, *failing)) as world:
         assert (await world.call()).status == 200
         assert await left_by(world) == set()
 
 
-async def test_an_answer_in_one_piece_and_a_refusal_leave_nothing(autojump_clock):
+async def test_an_answer_in_one_piece_and_a_refusal_leave_nothing(left_by, autojump_clock):
     async with gateway(plain(200, b'{"usage":{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12}}')) as world:
         assert (await world.call(body=PLAIN)).status == 200
         assert (await world.call(secret="sk-nobody")).status == 401
         assert await left_by(world) == set()
 
 
-async def test_a_client_that_leaves_leaves_nothing(autojump_clock):
+async def test_a_client_that_leaves_leaves_nothing(left_by, autojump_clock):
     async with gateway(sse(*CHAT.events[:2], Pause(5), *CHAT.events[2:])) as world:
         client = await world.start()
         await client.read(events=1)
@@ -77,7 +64,7 @@ async def test_a_client_that_leaves_leaves_nothing(autojump_clock):
         assert (await world.only_record()).state == "captured"
 
 
-async def test_several_requests_on_one_connection_leave_nothing(autojump_clock):
+async def test_several_requests_on_one_connection_leave_nothing(left_by, autojump_clock):
     async with gateway(sse(*CHAT.events)) as world:
         client = world.connect()
         for _ in range(3):
@@ -87,7 +74,7 @@ async def test_several_requests_on_one_connection_leave_nothing(autojump_clock):
         assert await left_by(world) == set()
 
 
-async def test_a_turn_on_a_websocket_leaves_nothing(autojump_clock):
+async def test_a_turn_on_a_websocket_leaves_nothing(left_by, autojump_clock):
     async with gateway(sse(*RESPONSES.events)) as world:
         async with talk(world) as client:
             await client.turn()
@@ -103,14 +90,14 @@ def _possible(stream):
 
 
 @pytest.mark.parametrize(("client", "channel"), _possible(True))
-async def test_a_converted_stream_leaves_nothing(client, channel, autojump_clock):
+async def test_a_converted_stream_leaves_nothing(client, channel, left_by, autojump_clock):
     events = [block + b"\n\n" for block in GOLDEN[channel].split(b"\n\n")[:-1]]
     async with gateway(hosts={"a": [sse(*events)]}, config=channels("a", protocols=[channel])) as world:
         assert (await world.call(client, BODIES[client])).status == 200
         assert await left_by(world) == set()
 
 
-async def test_a_client_that_comes_back_or_asks_again_leaves_nothing(autojump_clock, tmp_path):
+async def test_a_client_that_comes_back_or_asks_again_leaves_nothing(left_by, autojump_clock, tmp_path):
     key = {"idempotency-key": "k"}
     async with gateway(sse(*CHAT.events[:2], Pause(5), *CHAT.events[2:]), spool=tmp_path) as world:
         client = await world.start(headers=key)
@@ -125,7 +112,7 @@ async def test_a_client_that_comes_back_or_asks_again_leaves_nothing(autojump_cl
         assert await left_by(world) == set()
 
 
-async def test_questions_leave_nothing(autojump_clock):
+async def test_questions_leave_nothing(left_by, autojump_clock):
     async with gateway(plain(200, b'{"input_tokens":7}'), config=channels("a", protocols=["messages"])) as world:
         body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
         assert (await world.call(body=body, path="/v1/messages/count_tokens")).status == 200

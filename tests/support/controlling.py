@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -33,6 +33,24 @@ TOKEN = "a-control-token"
 BASE = "http://control.test"
 
 
+class _Transport(httpx.ASGITransport):
+    """One that also ends the body which the app did not read to its end."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        assert isinstance(request.stream, httpx.AsyncByteStream)
+        async with aclosing(aiter(request.stream)) as pieces:  # type: ignore[type-var]
+            request.stream = _Body(pieces)
+            return await super().handle_async_request(request)
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
+
+
 class Control:
     """The app, its office, and how it is asked."""
 
@@ -42,7 +60,7 @@ class Control:
 
     def client(self, **options: Any) -> httpx.AsyncClient:
         """A caller without anything."""
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        transport = _Transport(self.app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url=BASE, **options)
 
     def program(self) -> httpx.AsyncClient:
