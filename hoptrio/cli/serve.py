@@ -36,7 +36,7 @@ def serve(context: click.Context, workers: int | None) -> None:
     if (workers or config.server.workers) == 1:
         _serve_alone(config, invocation)
     else:
-        context.exit(_supervise(invocation, workers))
+        context.exit(_supervise(config, invocation, workers))
 
 
 def _serve_alone(config: Config, invocation: Invocation) -> None:
@@ -70,8 +70,9 @@ def _tell(invocation: Invocation, listening: Listening) -> None:
 # -- several workers -------------------------------------------------------------------------------------------------
 
 
-def _supervise(invocation: Invocation, workers: int | None) -> int:
+def _supervise(config: Config, invocation: Invocation, workers: int | None) -> int:
     from hoptrio.admission.breaker import Breakers
+    from hoptrio.config import load
     from hoptrio.service.board import SharedBoard, board_paths
     from hoptrio.service.logs import set_up_logs
     from hoptrio.service.sockets import Listening, listen, url_of
@@ -80,14 +81,14 @@ def _supervise(invocation: Invocation, workers: int | None) -> int:
     from hoptrio.telemetry.board import FiguresBoard
 
     def reload() -> Settings:
-        settings, changed = _settings(invocation, workers)
-        tell_waiting(waiting_of_workers(config, changed))
+        now = load(invocation.path)
+        tell_waiting(waiting_of_workers(config, now))
         # What was wrong with a channel may be what was mended.
         Breakers(shared.board).forget()
-        return settings
+        return _settings(now, workers)
 
     set_up_logs()
-    settings, config = _settings(invocation, workers)
+    settings = _settings(config, workers)
     sockets = listen(*config.server.listen)
     control = listen(*config.control.listen) if config.control.token else []
     shared = SharedBoard.create(board_paths(invocation.path, config.ledger))
@@ -124,14 +125,11 @@ def _program() -> list[str]:
     return [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "hoptrio"]
 
 
-def _settings(invocation: Invocation, workers: int | None) -> tuple[Settings, Config]:
-    """The config as it is now. Raises ConfigError."""
-    from hoptrio.config import parse, read
+def _settings(config: Config, workers: int | None) -> Settings:
+    from hoptrio.config import pack
     from hoptrio.service.supervisor import Settings
 
-    content = read(invocation.path)
-    config = parse(content, invocation.path)
-    return Settings(content, workers or config.server.workers, config.server.shutdown_grace_seconds), config
+    return Settings(pack(config.files), workers or config.server.workers, config.server.shutdown_grace_seconds)
 
 
 @command("worker", hidden=True)
@@ -159,7 +157,7 @@ def worker(
     import trio
 
     from hoptrio.admission.breaker import Breakers
-    from hoptrio.config import parse
+    from hoptrio.config import load, unpack
     from hoptrio.service.board import SharedBoard
     from hoptrio.service.lifeline import watch
     from hoptrio.service.logs import set_up_logs
@@ -167,9 +165,9 @@ def worker(
     from hoptrio.telemetry.board import FiguresBoard
 
     # Read from its beginning, wherever the one who wrote it left the offset that both share.
-    content = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
+    packed = os.pread(config_fd, os.fstat(config_fd).st_size, 0)
     os.close(config_fd)
-    config = parse(content, invocation.path)
+    config = load(invocation.path, files=unpack(packed))
     breakers = Breakers(SharedBoard.inherit(health_fd).board)
     figures = FiguresBoard.inherit(figures_fd)
 

@@ -11,7 +11,7 @@ import os
 import re
 import ssl
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,14 +35,14 @@ from hoptrio.config.schema import (
     Server,
     Table,
 )
-from hoptrio.config.secret import Source
+from hoptrio.config.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.contract import Contract
 
-__all__ = ["Config", "build", "load", "parse", "read"]
+__all__ = ["Config", "build", "load"]
 
 _TABLES = ("server", "control", "ledger", "certification", "contracts", "models", "channels")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -66,6 +66,8 @@ class Config:
     warnings: tuple[Problem, ...]
     #: Where it came from, for messages; None = built in code.
     path: Path | None
+    #: What it was made of: the content of its own file and of those that it names, by their paths. Secrets, too.
+    files: Mapping[str, bytes] = field(repr=False)
 
     @property
     def contract(self) -> Contract:
@@ -73,26 +75,28 @@ class Config:
         return self.contracts[self.server.contract]
 
 
-def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """Read the file at `path`. Relative paths in it start from its own directory.
+def load(
+    path: Path, environ: Mapping[str, str] = os.environ, *, files: Mapping[str, bytes] = MappingProxyType({})
+) -> Config:
+    """Read the file at `path`. Relative paths in it start from its own directory. With the `files` of a config that
+    was loaded before, it is made again as it was then, and nothing is read.
 
     Raises ConfigError with every mistake, a file that cannot be read or is not TOML included.
     """
-    return parse(read(path), path, environ)
+    source = Source(environ, path.absolute().parent, dict(files))
+    return _parse(_read(path, source), path, source)
 
 
-def read(path: Path) -> bytes:
-    """The file's content, for `parse`. Raises ConfigError."""
+def _read(path: Path, source: Source) -> bytes:
     try:
-        return path.read_bytes()
+        return source.read(str(path.absolute()))
     except OSError as error:
         hint = "; `hoptrio init` writes one" if isinstance(error, FileNotFoundError) else ""
         reason = error.strerror or type(error).__name__
         raise ConfigError((Problem(str(path), "", 0, f"cannot be read: {reason}{hint}"),)) from None
 
 
-def parse(content: bytes, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
-    """What `load` makes of a file at `path` with this content. Raises ConfigError."""
+def _parse(content: bytes, path: Path, source: Source) -> Config:
     try:
         text = content.decode("utf-8").replace("\r\n", "\n")
         raw = tomllib.loads(text)
@@ -102,7 +106,7 @@ def parse(content: bytes, path: Path, environ: Mapping[str, str] = os.environ) -
     except tomllib.TOMLDecodeError as error:
         raise ConfigError((_syntax_problem(path, text, str(error)),)) from None
     report = Report(str(path), locate(text))
-    return _build(raw, report, Source(environ, path.absolute().parent), path)
+    return _build(raw, report, source, path)
 
 
 def build(raw: Mapping[str, Any], *, environ: Mapping[str, str] = os.environ, directory: Path | None = None) -> Config:
@@ -154,6 +158,7 @@ def _build(raw: Mapping[str, Any], report: Report, source: Source, path: Path | 
         catalogue=_catalogue(models, channels, source),
         warnings=report.warnings,
         path=path,
+        files=MappingProxyType(source.files),
     )
 
 
@@ -237,14 +242,14 @@ def _check_tls(section: str, table: Server | Control, report: Report, source: So
         if getattr(table, name) and not getattr(table, other):
             report.error((section, other), f"is missing: {name} is of no use without it")
             wrong = True
-        if getattr(table, name) and not (source.directory / getattr(table, name)).is_file():
-            report.error((section, name), f"there is no file {getattr(table, name)}")
+        if getattr(table, name) and (unreadable := source.unreadable(getattr(table, name))):
+            report.error((section, name), unreadable)
             wrong = True
     if wrong or not table.tls_certificate:
         return
     try:
-        paths = [str(source.directory / path) for path in (table.tls_certificate, table.tls_key)]
-        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), *paths)
+        certificate, key = (str(source.directory / path) for path in (table.tls_certificate, table.tls_key))
+        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key, source.files)
     except BadPair as error:
         report.error((section, error.key), error.reason)
 

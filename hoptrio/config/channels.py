@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hoptrio.config.problem import Key, Report
     from hoptrio.config.schema import ChannelTable, ModelTable
-    from hoptrio.config.secret import Source
+    from hoptrio.config.source import Source
 
 __all__ = ["check_channel", "make_channel"]
 
@@ -37,8 +37,8 @@ def check_channel(
     _check_offers(key, table, models, report)
     _check_route(key, table, report)
     _check_supplier(key, table, report)
-    if table.ca_file and not (source.directory / table.ca_file).is_file():
-        report.error((*key, "ca_file"), f"there is no file {table.ca_file}")
+    if table.ca_file and (wrong := source.unreadable(table.ca_file)):
+        report.error((*key, "ca_file"), wrong)
     if not (table.api_key or table.headers or table.query or report.knows((*key, "api_key"))):
         report.warn((*key, "api_key"), "requests go to this provider without credentials")
 

@@ -5,24 +5,14 @@ An error names the variable or the file, never a value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, ValidationInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from hoptrio.config.source import Source
 
-__all__ = ["HeaderSecret", "Secret", "Source"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What references are resolved against: the environment, and the directory that relative paths start from."""
-
-    environ: Mapping[str, str]
-    directory: Path
+__all__ = ["HeaderSecret", "Secret"]
 
 
 def _resolve(text: str, info: ValidationInfo[Source]) -> str:
@@ -53,7 +43,7 @@ def _from_environment(name: str, source: Source) -> str:
 def _from_file(name: str, source: Source) -> str:
     path = source.directory / name
     try:
-        text = path.read_text(encoding="utf-8")
+        text = source.read(name).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"the file {path} cannot be read ({type(error).__name__})") from None
     if not text.strip():

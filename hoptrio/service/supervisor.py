@@ -3,8 +3,8 @@
 Synchronous on purpose: signals, waitpid and poll, never an event loop, so that nothing here can hang with a worker. The
 sockets are opened once and stay open through every restart, until the end begins: what the kernel has queued waits for
 the next worker, and no connection is reset (with SO_REUSEPORT, some are). A worker is exec'd, not forked, and gets the
-config's text beside the sockets: one that is started after a crash runs with the config that was checked, whatever the
-file says by now.
+config beside the sockets, with the files that it names: one that is started after a crash runs with what was checked,
+whatever the disk says by now.
 
 A worker writes one byte to its ready pipe when it accepts, and drains on SIGTERM, or on `lifeline.RETIRE` when another
 has taken its place; `lifeline.HURRY` ends its grace, as a second SIGTERM to the supervisor does for all of them. It
@@ -21,10 +21,9 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
@@ -49,7 +48,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 class Settings:
     """What one generation of workers runs with. Two are the same only if they are one object."""
 
-    config: bytes
+    #: The files of the config, packed. Secrets, too.
+    config: bytes = field(repr=False)
     workers: int
     grace_s: float
 
@@ -208,7 +208,8 @@ class Supervisor:
     def _start(self, lifeline: int, now: float) -> _Worker:
         """Exec a worker. It finds its sockets, config, ready pipe and life pipe under the numbers it is told."""
         ready, write = os.pipe()
-        with tempfile.TemporaryFile() as config, os.fdopen(write, "wb"):
+        # In memory: secrets stay off the disks.
+        with os.fdopen(write, "wb"), os.fdopen(os.memfd_create("hoptrio-config"), "wb") as config:
             config.write(self._settings.config)
             config.flush()
             sockets = [each.fileno() for each in self._sockets]

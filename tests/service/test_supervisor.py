@@ -22,6 +22,7 @@ import pytest
 import trio
 
 from hoptrio.ledger.ledger import open_ledger
+from hoptrio.service.supervisor import Settings
 from tests.support.certificates import Certificates
 from tests.support.running import simulator
 
@@ -290,20 +291,21 @@ tls_key = "key.pem"
 """
 
 
+def shown(url, path, trusting):
+    """The certificate of a new connection, and how a request on it is answered."""
+    place = url.removeprefix("https://")
+    with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
+        connection.request("GET", path)
+        with connection.getresponse() as response:
+            return connection.sock.getpeercert(binary_form=True), response.status
+
+
 def test_workers_speak_https_and_those_that_replace_them_show_the_new_certificate(serving, tmp_path):
     certificates = Certificates(tmp_path)
     trusting = certificates.trusting()
 
-    def shown(url, path):
-        """The certificate of a new connection, and how a request on it is answered."""
-        place = url.removeprefix("https://")
-        with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
-            connection.request("GET", path)
-            with connection.getresponse() as response:
-                return connection.sock.getpeercert(binary_form=True), response.status
-
     def both(service):
-        return {shown(service.url, "/readyz"), shown(service.control, "/login")}
+        return {shown(service.url, "/readyz", trusting), shown(service.control, "/login", trusting)}
 
     with serving(2, more=TLS) as service:
         assert service.url.startswith("https://")
@@ -319,6 +321,64 @@ def test_workers_speak_https_and_those_that_replace_them_show_the_new_certificat
         service.process.send_signal(signal.SIGHUP)
         eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before)
         assert both(service) == {(new, 200)}
+        assert service.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (
+            lambda folder: (folder / "chain.pem").write_text("half of it"),
+            "server.tls_certificate: holds no certificate in PEM",
+        ),
+        (
+            lambda folder: (folder / "token").unlink(),
+            "control.token: the file {folder}/token cannot be read (FileNotFoundError)",
+        ),
+    ],
+    ids=["certificate", "secret"],
+)
+def test_workers_that_crash_after_a_refused_reload_come_back_with_what_was_checked(serving, tmp_path, spoil, told):
+    certificates = Certificates(tmp_path)
+    trusting, old = certificates.trusting(), certificates.der
+    (tmp_path / "token").write_text("canary-token\n")
+    with serving(2, more=TLS.replace('"t"', '"file:token"')) as service:
+        before = service.workers()
+        spoil(tmp_path)
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: told.format(folder=tmp_path) in service.log.read_text())
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        # Connections wait for those that come back, if they do.
+        assert shown(service.url, "/healthz", trusting) == (old, 200)
+        assert opens(service.control, "canary-token", trusting)
+        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before)
+        assert service.stop() == 0
+        assert "canary-token" not in service.log.read_text()
+
+
+def opens(url, token, trusting):
+    """Whether the control plane answers to this token."""
+    place = url.removeprefix("https://")
+    with closing(http.client.HTTPSConnection(place, context=trusting, timeout=30)) as connection:
+        connection.request("GET", "/api/contracts", headers={"authorization": f"Bearer {token}"})
+        with connection.getresponse() as response:
+            return response.status == 200
+
+
+def test_a_worker_shows_the_certificate_of_the_others_before_a_reload_takes_the_new_one(serving, tmp_path):
+    certificates = Certificates(tmp_path)
+    trusting, old = certificates.trusting(), certificates.der
+    with serving(2, more=TLS) as service:
+        new, before = certificates.renew(), service.workers()
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        assert shown(service.url, "/healthz", trusting) == (old, 200)
+        eventually(lambda: len(service.workers() - before) == 2)
+        before = service.workers()
+        service.process.send_signal(signal.SIGHUP)
+        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before, 30)
+        assert shown(service.url, "/healthz", trusting) == (new, 200)
         assert service.stop() == 0
 
 
@@ -412,6 +472,10 @@ def test_a_signal_to_the_whole_group_leaves_running_streams_their_grace(serving)
             os.kill(pid, signal.SIGINT)
         assert service.stop() == 0
         assert all(stream.result().text.endswith("data: [DONE]\n\n") for stream in streams)
+
+
+def test_what_workers_are_given_is_not_part_of_a_repr():
+    assert "hush" not in repr(Settings(b"hush", 2, 1.0))
 
 
 # -- the supervisor alone, with workers that behave as they are told ------------------------------------------------

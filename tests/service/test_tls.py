@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import ssl
@@ -165,23 +166,45 @@ async def test_a_broken_pair_is_refused_and_the_one_before_stays(gateway, certif
     await until(renewed)
 
 
-async def test_a_pair_that_breaks_between_its_check_and_its_use_changes_nothing(gateway, certificates):
-    trusting, old = certificates.trusting(), certificates.der
+async def test_what_is_shown_is_the_pair_that_was_checked_whatever_becomes_of_its_files(gateway, certificates):
+    trusting, new = certificates.trusting(), certificates.renew()
 
     def breaks(tables, **options):
         checked = build(tables, **options)
         (certificates.folder / "chain.pem").write_text("")
+        (certificates.folder / "key.pem").unlink()
         return checked
 
     gateway.read = breaks
-    with structlog.testing.capture_logs() as logged:
+    gateway.reload()
+    for entrance in ENTRANCES:
+
+        async def renewed(entrance=entrance):
+            return await shown(gateway, entrance, trusting) == new
+
+        await until(renewed)
+
+
+async def test_a_reload_is_refused_where_a_checked_pair_cannot_be_loaded(gateway, certificates, monkeypatch):
+    """Loading takes a descriptor, for one."""
+    trusting, old = certificates.trusting(), certificates.der
+    checked = gateway.config()
+    gateway.read = lambda *_, **__: checked
+
+    def none_left(_name):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with structlog.testing.capture_logs() as logged, monkeypatch.context() as patched:
+        patched.setattr(os, "memfd_create", none_left)
         gateway.reload()
 
         async def refused():
             return any(each["event"] == "reload refused" for each in logged)
 
         await until(refused)
-    assert [each["error"] for each in logged] == [f"{certificates.folder}/chain.pem: holds no certificate in PEM"]
+    assert [each["error"] for each in logged] == [
+        f"{certificates.folder}/chain.pem: cannot be used: Too many open files"
+    ]
     for entrance in ENTRANCES:
         assert await shown(gateway, entrance, trusting) == old
 

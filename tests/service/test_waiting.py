@@ -63,7 +63,7 @@ def test_the_page_names_what_waits_with_one_process(tmp_path):
     started = config(tmp_path)
     everything = {name: {key: object() for key in table.model_fields} for name, table in tables.items()}
     changed = type(started)(
-        **{name: getattr(started, name) for name in ("contracts", "catalogue", "warnings", "path")},
+        **{name: getattr(started, name) for name in ("contracts", "catalogue", "warnings", "path", "files")},
         **{name: getattr(started, name).model_copy(update=everything[name]) for name in tables},
     )
     waits = set(waiting_alone(started, changed))
