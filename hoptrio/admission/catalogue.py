@@ -58,7 +58,8 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
     #: None = the protocol's own way.
     auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"] | None = None
     proxy: str = ""
-    ca_file: str = ""
+    #: Trusted instead of the usual ones, in PEM; "" = the usual ones.
+    authorities: str = ""
     #: The supplier's account name and share in billionths; "" = none.
     supplier: str = ""
     revenue_share_nanos: int = 0

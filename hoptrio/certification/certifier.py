@@ -58,7 +58,7 @@ def setup_of(channel: Channel, probed: Probed) -> str:
     """A digest of everything in the config that the outcome of a probe depends on."""
     told = (
         target_of(channel, probed.model, Protocol(probed.protocol)),
-        (channel.api_key, channel.auth, channel.unknown_fields, channel.proxy, channel.ca_file),
+        (channel.api_key, channel.auth, channel.unknown_fields, channel.proxy, channel.authorities),
         sorted(channel.headers.items()),
         sorted(channel.query.items()),
     )

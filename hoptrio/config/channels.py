@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -37,7 +38,7 @@ def check_channel(
     _check_offers(key, table, models, report)
     _check_route(key, table, report)
     _check_supplier(key, table, report)
-    if table.ca_file and (wrong := source.unreadable(table.ca_file)):
+    if table.ca_file and (wrong := source.unreadable(table.ca_file) or _unusable(_authorities(table, source))):
         report.error((*key, "ca_file"), wrong)
     if not (table.api_key or table.headers or table.query or report.knows((*key, "api_key"))):
         report.warn((*key, "api_key"), "requests go to this provider without credentials")
@@ -65,10 +66,23 @@ def make_channel(name: str, table: ChannelTable, source: Source) -> Channel:
         query=dict(table.query),
         auth=table.auth,
         proxy=table.proxy,
-        ca_file=str(source.directory / table.ca_file) if table.ca_file else "",
+        authorities=_authorities(table, source) if table.ca_file else "",
         supplier=table.supplier,
         revenue_share_nanos=table.revenue_share or 0,
     )
+
+
+def _authorities(table: ChannelTable, source: Source) -> str:
+    """PEM is ASCII; between the certificates may be names in anything."""
+    return source.read(table.ca_file).decode("ascii", "ignore")
+
+
+def _unusable(authorities: str) -> str:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=authorities)
+    except (ssl.SSLError, ValueError):
+        return "holds no certificate in PEM"
+    return ""
 
 
 def _is_openai(address: str) -> bool:

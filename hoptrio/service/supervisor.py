@@ -207,7 +207,17 @@ class Supervisor:
 
     def _start(self, lifeline: int, now: float) -> _Worker:
         """Exec a worker. It finds its sockets, config, ready pipe and life pipe under the numbers it is told."""
-        ready, write = os.pipe()
+        number, write = os.pipe()
+        ready = os.fdopen(number, "rb", buffering=0)
+        try:
+            process = self._exec(write, lifeline)
+        except OSError:
+            ready.close()
+            raise
+        log.info("worker started", pid=process.pid)
+        return _Worker(process, self._settings, ready, now + limits.WORKER_READY_S)
+
+    def _exec(self, write: int, lifeline: int) -> subprocess.Popen[bytes]:
         # In memory: secrets stay off the disks.
         with os.fdopen(write, "wb"), os.fdopen(os.memfd_create("hoptrio-config"), "wb") as config:
             config.write(self._settings.config)
@@ -220,7 +230,7 @@ class Supervisor:
                 "--life-fd": str(lifeline),
                 **{option: ",".join(map(str, numbers)) for option, numbers in self._inherited.items()},
             }
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 # One that takes another's place serves while the ledger is away: it has the port, and answers 503.
                 [
                     *self._command,
@@ -229,8 +239,6 @@ class Supervisor:
                 ],
                 pass_fds=[*sockets, config.fileno(), write, lifeline, *chain(*self._inherited.values())],
             )
-        log.info("worker started", pid=process.pid)
-        return _Worker(process, self._settings, os.fdopen(ready, "rb", buffering=0), now + limits.WORKER_READY_S)
 
     def _tell(self, worker: _Worker, number: int, grace_s: float) -> None:
         """Tell a worker to end; it is killed if it has not by the end of the grace and a while."""

@@ -15,13 +15,14 @@ __all__ = ["Answer", "BodyEnd", "Origin", "Unreached", "UnreachedKind", "Upstrea
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where connections go; the key of the pool. `proxy` is an http:// URL or "", `ca_file` a path or ""."""
+    """Where connections go; the key of the pool. `proxy` is an http:// URL or "", `authorities`
+    those that are trusted, in PEM, or "" = the usual ones."""
 
     scheme: str
     host: str
     port: int
     proxy: str = ""
-    ca_file: str = ""
+    authorities: str = ""
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,9 +87,9 @@ async def _tcp(host: str, port: int) -> trio.SocketStream:
 
 async def _tls(transport: trio.abc.Stream, origin: Origin) -> trio.SSLStream[trio.abc.Stream]:
     try:
-        context = _context(origin.ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConnectFailed(UnreachedKind.TLS, f"CA file: {type(error).__name__}") from None
+        context = _context(origin.authorities)
+    except ssl.SSLError as error:
+        raise ConnectFailed(UnreachedKind.TLS, f"authorities: {type(error).__name__}") from None
     # Without https_compatible an end without close_notify is an error: the only way to tell a cut from an end.
     stream = trio.SSLStream(transport, context, server_hostname=origin.host, https_compatible=False)
     try:
@@ -103,9 +103,9 @@ async def _tls(transport: trio.abc.Stream, origin: Origin) -> trio.SSLStream[tri
 
 
 @lru_cache(maxsize=64)
-def _context(ca_file: str) -> ssl.SSLContext:
-    """Verification against `ca_file`, or against certifi's bundle. Loading one takes tens of milliseconds."""
-    context = ssl.create_default_context(cafile=ca_file or certifi.where())
+def _context(authorities: str) -> ssl.SSLContext:
+    """Verification against `authorities`, or against certifi's bundle. Loading one takes tens of milliseconds."""
+    context = ssl.create_default_context(cadata=authorities or certifi.contents())
     context.set_alpn_protocols(["http/1.1"])
     return context
 

@@ -42,7 +42,7 @@ class Provider(Interface):
     @property
     def proxy(self) -> str: ...
     @property
-    def ca_file(self) -> str: ...
+    def authorities(self) -> str: ...
 
 
 #: Each protocol's own way to authenticate (protocols page 6.1, 7.1).
@@ -108,7 +108,7 @@ def request_to(
     `relayed` are the client's headers that belong to the protocol (`Call.headers`). Raises BadRequest if one of them
     cannot be a header, and ValueError for a channel that `verify` would have refused.
     """
-    base = _base(provider.base_urls[protocol], provider.proxy, provider.ca_file)
+    base = _base(provider.base_urls[protocol], provider.proxy, provider.authorities)
     headers: dict[bytes, bytes] = {
         b"host": base.host,
         b"user-agent": b"hoptrio/" + __version__.encode("ascii"),
@@ -143,13 +143,13 @@ class _Base:
 
     __slots__ = ("host", "origin", "path", "query")
 
-    def __init__(self, url: str, proxy: str, ca_file: str) -> None:
+    def __init__(self, url: str, proxy: str, authorities: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username is not None:
             raise ValueError
         host = parts.hostname.encode("idna").decode("ascii") if not parts.hostname.isascii() else parts.hostname
         port = parts.port or _DEFAULT_PORTS[parts.scheme]
-        self.origin = Origin(parts.scheme, host, port, proxy, ca_file)
+        self.origin = Origin(parts.scheme, host, port, proxy, authorities)
         authority = f"[{host}]" if ":" in host else host
         default = port == _DEFAULT_PORTS[parts.scheme]
         self.host = (authority if default else f"{authority}:{port}").encode("ascii")
@@ -167,9 +167,9 @@ class _Base:
 
 
 @lru_cache(maxsize=1024)
-def _base(url: str, proxy: str, ca_file: str) -> _Base:
+def _base(url: str, proxy: str, authorities: str) -> _Base:
     try:
-        return _Base(url, proxy, ca_file)
+        return _Base(url, proxy, authorities)
     except ValueError:
         raise ValueError("base_url is not an http(s) URL with a host and without a user") from None
 

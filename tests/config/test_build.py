@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trustme
 from cryptography.hazmat.primitives import serialization
 
 from hoptrio.config import Config, ConfigError, Listen, build, load
@@ -506,7 +507,8 @@ def test_a_file_that_is_not_there_says_how_to_get_one(tmp_path: Path) -> None:
 
 
 def test_paths_start_from_the_directory_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("x")
+    # Names between the certificates may be in any writing.
+    (tmp_path / "ca.pem").write_bytes("Autorité\n".encode() + trustme.CA().cert_pem.bytes())
     path = write(
         tmp_path,
         """
@@ -528,7 +530,14 @@ def test_paths_start_from_the_directory_of_the_file(tmp_path: Path) -> None:
     config: Config = load(path, {})
     assert config.path == path
     assert config.ledger.url == f"sqlite:///{tmp_path}/money.db"
-    assert config.catalogue.channels["c"].ca_file == str(tmp_path / "ca.pem")
+    assert config.catalogue.channels["c"].authorities.startswith("Autorit\n-----BEGIN CERTIFICATE-----")
+
+
+@pytest.mark.parametrize("content", ["", "x", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
+def test_authorities_that_are_none_are_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "ca.pem").write_text(content)
+    found = mistakes(changed("channels", "c", "ca_file", to=str(tmp_path / "ca.pem")))
+    assert list(found.values()) == ["holds no certificate in PEM"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import pytest
 import trio
 
 from hoptrio.ledger.ledger import open_ledger
-from hoptrio.service.supervisor import Settings
+from hoptrio.service.supervisor import Settings, Supervisor
 from tests.support.certificates import Certificates
 from tests.support.running import simulator
 
@@ -540,3 +540,12 @@ def test_workers_that_do_not_start_at_all_end_the_service():
     with supervising("import sys; sys.exit(2)") as process:
         assert process.wait(20) == 2
         assert process.stdout.read() == ""
+
+
+def test_a_worker_that_cannot_be_started_leaves_no_descriptor_open() -> None:
+    settings = Settings(b"", 1, 1.0)
+    supervisor = Supervisor(["/no/such/program"], [], settings, reload=lambda: settings, on_ready=lambda: None)
+    before = os.listdir("/proc/self/fd")
+    with open(os.devnull) as lifeline:
+        supervisor._staff(lifeline.fileno(), 0.0)
+    assert os.listdir("/proc/self/fd") == before

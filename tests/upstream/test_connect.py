@@ -19,11 +19,10 @@ ANSWER = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    """A certificate authority, and the file a channel names as its `ca_file`."""
+def authority():
+    """A certificate authority, and what a channel has of it."""
     ca = trustme.CA()
-    ca.file = str(tmp_path_factory.mktemp("ca") / "ca.pem")
-    ca.cert_pem.write_to_path(ca.file)
+    ca.pem = ca.cert_pem.bytes().decode()
     return ca
 
 
@@ -56,7 +55,7 @@ async def ask(kit, origin):
 
 async def test_a_request_over_tls_and_again_on_the_same_connection(kit, tcp_origin, tls, authority):
     provider = kit.Script(ANSWER)
-    origin = await tcp_origin(provider, wrap=tls(), scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(provider, wrap=tls(), scheme="https", host="localhost", authorities=authority.pem)
     async with Upstream() as upstream:
         for _ in range(3):
             answer = await upstream.open(kit.request_for(origin))
@@ -68,7 +67,7 @@ async def test_a_request_over_tls_and_again_on_the_same_connection(kit, tcp_orig
 
 async def test_a_large_body_over_tls(kit, tcp_origin, tls, authority):
     provider = kit.Script(ANSWER)
-    origin = await tcp_origin(provider, wrap=tls(), scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(provider, wrap=tls(), scheme="https", host="localhost", authorities=authority.pem)
     body = b"x" * (2 * 1024 * 1024)
     async with Upstream() as upstream:
         answer = await upstream.open(kit.request_for(origin, body=body))
@@ -98,7 +97,7 @@ async def test_case_25_a_cut_without_close_notify_is_never_an_orderly_end(
             await stream.unwrap()
         await stream.transport_stream.aclose()
 
-    origin = await tcp_origin(cutting, wrap=tls(), scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(cutting, wrap=tls(), scheme="https", host="localhost", authorities=authority.pem)
     assert await ask(kit, origin) == (b"hello", end)
 
 
@@ -111,7 +110,9 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(kit, tcp_origin,
 
 async def test_a_certificate_for_another_name_is_refused(kit, tcp_origin, tls, authority):
     wrap = tls("other.test")
-    origin = await tcp_origin(kit.Script(ANSWER), wrap=wrap, scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(
+        kit.Script(ANSWER), wrap=wrap, scheme="https", host="localhost", authorities=authority.pem
+    )
     assert (await ask(kit, origin)).kind is UnreachedKind.TLS
 
 
@@ -120,15 +121,15 @@ async def test_a_provider_that_speaks_no_tls_is_refused(kit, tcp_origin, authori
         await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await stream.receive_some(65536)
 
-    origin = await tcp_origin(plain, scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(plain, scheme="https", host="localhost", authorities=authority.pem)
     assert (await ask(kit, origin)).kind is UnreachedKind.TLS
 
 
-async def test_a_ca_file_that_is_not_there_is_a_failure_of_tls(kit, tcp_origin, tls):
-    origin = await tcp_origin(kit.Script(ANSWER), wrap=tls(), scheme="https", host="localhost", ca_file="/no/such/file")
+async def test_authorities_that_cannot_be_used_are_a_failure_of_tls(kit, tcp_origin, tls):
+    origin = await tcp_origin(kit.Script(ANSWER), wrap=tls(), scheme="https", host="localhost", authorities="-----none")
     unreached = await ask(kit, origin)
     assert unreached.kind is UnreachedKind.TLS
-    assert "/no/such" not in unreached.detail
+    assert "none" not in unreached.detail
 
 
 async def test_cancelling_receive_over_tls_loses_no_byte(kit, tcp_origin, tls, authority):
@@ -139,7 +140,7 @@ async def test_cancelling_receive_over_tls_loses_no_byte(kit, tcp_origin, tls, a
             await stream.send_all(b"4\r\n%04d\r\n" % n)
         await stream.send_all(b"0\r\n\r\n")
 
-    origin = await tcp_origin(paced, wrap=tls(), scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(paced, wrap=tls(), scheme="https", host="localhost", authorities=authority.pem)
     async with Upstream() as upstream:
         answer = await upstream.open(kit.request_for(origin))
         body, data = b"", b""
@@ -166,7 +167,7 @@ async def test_cancelling_the_handshake_at_every_step_leaves_nothing_open(kit, t
         finally:
             gone.append(1)
 
-    origin = await tcp_origin(handler, wrap=wrap, scheme="https", host="localhost", ca_file=authority.file)
+    origin = await tcp_origin(handler, wrap=wrap, scheme="https", host="localhost", authorities=authority.pem)
     for checkpoints in range(30):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(connect_and_close, origin)
@@ -243,7 +244,7 @@ class Proxy:
 
 async def through(tcp_origin, proxy, origin, user=""):
     address = await tcp_origin(proxy)
-    return Origin(origin.scheme, origin.host, origin.port, f"http://{user}127.0.0.1:{address.port}", origin.ca_file)
+    return Origin(origin.scheme, origin.host, origin.port, f"http://{user}127.0.0.1:{address.port}", origin.authorities)
 
 
 async def test_a_request_through_a_proxy(kit, tcp_origin):
@@ -256,7 +257,9 @@ async def test_a_request_through_a_proxy(kit, tcp_origin):
 
 async def test_tls_through_a_proxy_that_asks_who_we_are(kit, tcp_origin, tls, authority):
     proxy = Proxy(kit)
-    inner = await tcp_origin(kit.Script(ANSWER), wrap=tls(), scheme="https", host="localhost", ca_file=authority.file)
+    inner = await tcp_origin(
+        kit.Script(ANSWER), wrap=tls(), scheme="https", host="localhost", authorities=authority.pem
+    )
     origin = await through(tcp_origin, proxy, inner, user="me:p%40ss@")
     assert await ask(kit, origin) == (b"hello", BodyEnd.CLEAN)
     assert b"proxy-authorization: Basic " + b64encode(b"me:p@ss") + b"\r\n" in proxy.heads[0]

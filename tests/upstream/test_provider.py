@@ -64,9 +64,9 @@ def test_the_base_url_names_the_origin(url, origin, host):
     assert dict(request.headers)[b"host"] == host
 
 
-def test_proxy_and_ca_file_are_part_of_the_origin():
-    request = build(channel(proxy="http://proxy.test:3128", ca_file="/ca.pem"))
-    assert request.origin == Origin("https", "api.test", 443, "http://proxy.test:3128", "/ca.pem")
+def test_proxy_and_authorities_are_part_of_the_origin():
+    request = build(channel(proxy="http://proxy.test:3128", authorities="PEM"))
+    assert request.origin == Origin("https", "api.test", 443, "http://proxy.test:3128", "PEM")
 
 
 @pytest.mark.parametrize(
