@@ -1,5 +1,7 @@
 # `make demo` and `make test` each need nothing but a fresh checkout and Python >= 3.11; scripts/setup brings the rest.
 VENV ?= .venv
+# What builds and runs the container: podman or docker.
+ENGINE ?= podman
 BIN := $(VENV)/bin
 export VENV
 # Strict: a broken link, or a page without a place, fails. The variable silences an advertisement.
@@ -8,7 +10,7 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-fil
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check format docs bench bench-check soak world chaos matrix kills api clients fuzz binary returns conform \
-	lock audit pythons clean
+	lock audit pythons container clean
 
 help:
 	@echo "make demo    a complete gateway with a simulated provider (DEMO_ARGS=... are passed on)"
@@ -32,6 +34,7 @@ help:
 	@echo "make audit   known vulnerabilities of what is locked, as PyPI knows them"
 	@echo "make pythons the tests of the rooms and the demo on every Python from 3.11 on that is found (PYTHONS=... names them)"
 	@echo "make binary  dist/hoptrio, the server as one file that needs no Python, and its tests"
+	@echo "make container  the image, and its tests in containers (ENGINE=docker, BASE=... of the Containerfile)"
 
 demo:
 	@scripts/setup demo
@@ -97,6 +100,12 @@ binary:
 	@scripts/binary
 	@scripts/setup test
 	HOPTRIO_BINARY=dist/hoptrio $(BIN)/python -m pytest -q tests/binary
+
+# Podman's own format has no health check; to docker the variable means nothing.
+container:
+	@scripts/setup test
+	BUILDAH_FORMAT=docker $(ENGINE) build $(if $(BASE),--build-arg BASE=$(BASE)) -f contrib/container/Containerfile -t hoptrio .
+	HOPTRIO_IMAGE=hoptrio HOPTRIO_ENGINE="$(ENGINE)" $(BIN)/python -m pytest -q tests/container
 
 lock:
 	@scripts/lock

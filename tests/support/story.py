@@ -311,6 +311,9 @@ def _check_install(words: list[str]) -> None:
 def _check_podman(words: list[str]) -> None:
     if words[0] == "build":
         options = dict(zip(words[1:-1:2], words[2:-1:2], strict=True))
+        # Podman's own format has no health check.
+        if options.pop("--format", "") != "docker":
+            raise Wrong("the health check is lost")
         if options.keys() != {"-f", "-t"} or not (ROOT / options["-f"]).is_file() or words[-1] != ".":
             raise Wrong("unknown words")
     elif words[0] == "run":
