@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import sys
 from typing import Any, NamedTuple
 
@@ -81,6 +83,10 @@ def root() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line with `args` (default: the process's own) and exit."""
+    if os.getpid() == 1:
+        # The kernel keeps from the first process of a container what it has no handler for: a stop while this one still
+        # imports would be lost, and the engine wait for all of its grace.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(run(sys.argv[1:] if args is None else args))
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import click
+import psutil
 import pytest
 import trio
 
@@ -200,3 +202,27 @@ def test_amounts_and_dates_are_converted() -> None:
     for kind, text in ((AMOUNT, "-1"), (AMOUNT, "1e3"), (DATE, "tomorrow")):
         with pytest.raises(click.BadParameter):
             kind(text)
+
+
+_SLOW_TO_START = """
+import time
+from hoptrio.cli import main as cli
+cli.run = lambda args: print("up", flush=True) or time.sleep(60)
+cli.main([])
+"""
+
+
+def may_be_the_first_process() -> bool:
+    return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True, check=False).returncode == 0
+
+
+def test_the_first_process_of_a_container_can_be_stopped_while_it_starts() -> None:
+    if not may_be_the_first_process():
+        pytest.skip("a process namespace of one's own needs rights")
+    argv = ["unshare", "--pid", "--fork", sys.executable, "-c", _SLOW_TO_START]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        [first] = psutil.Process(process.pid).children()
+        first.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
