@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import time
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from tests.support.deployment import Deployment, Server, config_for, served
+from tests.support.eventually import eventually
 from tests.support.live import said
 from tests.support.running import simulator
 
@@ -31,14 +31,6 @@ def deployment(tmp_path, provider):
 
 def asked(provider):
     return httpx.get(f"{provider}/_sim/requests").json()["count"]
-
-
-def eventually(true, seconds=10.0):
-    """Poll until `true()`: another process has no other way to tell."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 @contextmanager

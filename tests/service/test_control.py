@@ -16,6 +16,7 @@ import trio
 
 from tests.support.client import Client
 from tests.support.deployment import Deployment, config_for, served
+from tests.support.eventually import eventually
 from tests.support.live import chat_request, said, streamed
 from tests.support.running import simulator
 
@@ -56,14 +57,6 @@ class Control:
         """The sum of a counter over its labels."""
         lines = self.get("/metrics").text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
-
-
-def eventually(true, seconds=15.0):
-    """Poll until `true()`; other processes have no way to tell."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def workers(server):
@@ -176,7 +169,7 @@ async def test_streams_of_workers_that_died_are_counted_and_have_their_lines(dep
             for pid in workers(server):
                 os.kill(pid, signal.SIGKILL)
             await trio.to_thread.run_sync(
-                eventually, lambda: sum(float(line.rpartition(" ")[2]) for line in orphaned()) == 4, 30
+                eventually, lambda: sum(float(line.rpartition(" ")[2]) for line in orphaned()) == 4
             )
             assert all('model="sim-small"' in line and 'protocol="chat"' in line for line in orphaned())
         await trio.to_thread.run_sync(server.stop)

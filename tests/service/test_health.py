@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 from hoptrio.config import LedgerSettings
 from hoptrio.service.board import SharedBoard, board_paths
 from tests.support.deployment import Deployment, config_for, served
+from tests.support.eventually import eventually
 from tests.support.live import said, streamed
 from tests.support.running import simulator
 
@@ -37,14 +37,6 @@ def asked(deployment):
 
 def workers(server):
     return {child.pid for child in psutil.Process(server.pid).children()}
-
-
-def eventually(true, seconds=15.0):
-    """Poll until `true()`; other processes have no way to tell."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_a_cool_down_is_the_machines_and_outlives_workers_and_a_reload_ends_it(deployment):

@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +23,7 @@ import trio
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.service.supervisor import Settings, Supervisor
 from tests.support.certificates import Certificates
+from tests.support.eventually import eventually
 from tests.support.running import simulator
 
 if TYPE_CHECKING:
@@ -166,14 +166,6 @@ class Service:
         return self.process.wait(20)
 
 
-def eventually(true, seconds: float = 15.0) -> None:
-    """Poll until `true()`; the processes it asks about have no other way to tell."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def serving(tmp_path, provider):
     @contextmanager
@@ -233,7 +225,7 @@ def test_a_rolling_restart_under_load_loses_no_request(serving):
             clients = [pool.submit(hammer, keep_alive=i % 2 == 0) for i in range(4)]
             service.process.send_signal(signal.SIGHUP)
             try:
-                eventually(lambda: len(service.workers()) == 2 and not service.workers() & before, 30)
+                eventually(lambda: len(service.workers()) == 2 and not service.workers() & before)
             finally:
                 over.set()
             counts = [client.result() for client in clients]
@@ -300,6 +292,7 @@ def shown(url, path, trusting):
             return connection.sock.getpeercert(binary_form=True), response.status
 
 
+@pytest.mark.timeout(120)
 def test_workers_speak_https_and_those_that_replace_them_show_the_new_certificate(serving, tmp_path):
     certificates = Certificates(tmp_path)
     trusting = certificates.trusting()
@@ -377,7 +370,7 @@ def test_a_worker_shows_the_certificate_of_the_others_before_a_reload_takes_the_
         eventually(lambda: len(service.workers() - before) == 2)
         before = service.workers()
         service.process.send_signal(signal.SIGHUP)
-        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before, 30)
+        eventually(lambda: len(service.workers() - before) == 2 and not service.workers() & before)
         assert shown(service.url, "/healthz", trusting) == (new, 200)
         assert service.stop() == 0
 
