@@ -315,6 +315,8 @@ PROBE_CLAIM_S = 75.0
 PROBE_ROUND_S = 0.1
 #: A start is announced, and a new config taken over, this much later at most, where the probes of new channels hang.
 ROUND_S = 10.0
+#: Told as Retry-After to a caller whose channels the first round has yet to decide on; a probe takes seconds.
+ROUND_RETRY_S = 3.0
 #: Streams in a row without evidence that make a probe decide: from several accounts, from one.
 SUSPECTS_OF_SEVERAL = 3
 SUSPECTS_OF_ONE = 10
