@@ -7,6 +7,9 @@ import json
 import pytest
 import trio
 
+from hoptrio.ledger.memory import MemoryStore
+from hoptrio.ledger.operations import Note
+from hoptrio.ledger.store import StoreUnavailable
 from tests.exchange.test_bad_bodies import PLAIN, each_kind, served
 from tests.support.harness import CHAT as CHAT_BODY
 from tests.support.harness import PATHS, PRICES, gateway, settings
@@ -105,6 +108,26 @@ async def test_a_request_is_told_to_its_account_and_to_no_other(kind, autojump_c
             assert refused.status == (404 if secret == other else 401)
         for path in ("/v1/requests/req_nobody", "/v1/requests/", "/v1/requests/a/b"):
             assert (await world.get(path)).status == 404
+
+
+class LateNotes(MemoryStore):
+    """A database whose lock others have whenever a refusal is to be kept."""
+
+    def apply(self, operations):
+        if any(isinstance(each, Note) for each in operations):
+            raise StoreUnavailable("locked", busy=True)
+        return super().apply(operations)
+
+
+async def test_a_refusal_is_told_to_its_account_and_to_no_other_before_it_is_committed(autojump_clock):
+    async with gateway(store=LateNotes()) as world:
+        await world.ledger.create_account("other")
+        _, stranger = await world.ledger.create_key("other")
+        refused = await world.call("chat", {**CHAT_BODY, "model": "nope"})
+        path = f"/v1/requests/{refused.headers['x-request-id']}"
+        told = await world.get(path)
+        assert (told.status, told.json["state"], told.json["reason"]) == (200, "refused", "model_not_found")
+        assert (await world.get(path, secret=stranger)).status == 404
 
 
 async def test_a_running_request_shows_its_timeline_so_far(autojump_clock):
