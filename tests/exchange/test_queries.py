@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from hoptrio.ledger.memory import MemoryStore
+from hoptrio.ledger.model import RequestFilter
 from hoptrio.ledger.operations import Note
 from hoptrio.ledger.store import StoreUnavailable
 from tests.exchange.test_bad_bodies import PLAIN, each_kind, served
@@ -108,6 +109,23 @@ async def test_a_request_is_told_to_its_account_and_to_no_other(kind, autojump_c
             assert refused.status == (404 if secret == other else 401)
         for path in ("/v1/requests/req_nobody", "/v1/requests/", "/v1/requests/a/b"):
             assert (await world.get(path)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"plain", "plain"),
+        ("für 日本".encode(), "für 日本"),
+        ("für".encode("latin-1"), "für"),
+        ("ü".encode() * 200, "ü" * 128),
+    ],
+    ids=["ASCII", "UTF-8", "Latin-1", "128 characters at most"],
+)
+async def test_a_callers_own_id_is_kept_as_it_was_written(sent, kept, autojump_clock):
+    async with gateway(served("chat")) as world:
+        await post(world, "chat", PLAIN["chat"], headers={"x-client-request-id": sent.decode("latin-1")})
+        (record,) = await world.ledger.requests(RequestFilter(client_request_id=kept))
+    assert record.client_request_id == kept
 
 
 class LateNotes(MemoryStore):
