@@ -154,7 +154,7 @@ async def test_a_running_request_shows_its_timeline_so_far(autojump_clock):
         await trio.sleep(3)
         request_id = (await world.only_record()).id
         told = (await world.get(f"/v1/requests/{request_id}")).json
-        assert (told["state"], told["usage"], told["charge"]) == ("running", None, None)
+        assert (told["state"], told["usage"], told["charge"], told["attempts"]) == ("running", None, None, 1)
         assert [each["event"] for each in told["timeline"]] == ["held", "dispatched", "headers", "first_event"]
         held = (await world.get("/v1/account")).json
         assert (held["held"], held["balance"]) == (told["hold"], "1000")
