@@ -134,6 +134,9 @@ STALL_MAX_S = 590.0
 CONVERTED_BYTES_MAX = 64 * MIB
 #: Choices of one answer that a conversion keeps apart; the most that OpenAI gives.
 CHOICES_MAX = 128
+#: What a request may ask for of one thing: choices, images, calls of hosted tools. The most that any server gives (of
+#: choices: vLLM); beyond it the hold would be a number that says nothing.
+COUNT_ASKED_MAX = 16_384
 #: One SSE event; images arrive as one event of several MiB.
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
