@@ -134,6 +134,9 @@ STALL_MAX_S = 590.0
 CONVERTED_BYTES_MAX = 64 * MIB
 #: Choices of one answer that a conversion keeps apart; the most that OpenAI gives.
 CHOICES_MAX = 128
+#: What a request may ask for of one thing: choices, images, calls of hosted tools. The most that any server gives (of
+#: choices: vLLM); beyond it the hold would be a number that says nothing.
+COUNT_ASKED_MAX = 16_384
 #: One SSE event; images arrive as one event of several MiB.
 EVENT_BYTES_MAX = 16 * MIB
 #: An unfinished event counts as progress from this size on: one read's worth, more than any ping or heartbeat has.
@@ -315,6 +318,8 @@ PROBE_CLAIM_S = 75.0
 PROBE_ROUND_S = 0.1
 #: A start is announced, and a new config taken over, this much later at most, where the probes of new channels hang.
 ROUND_S = 10.0
+#: Told as Retry-After to a caller whose channels the first round has yet to decide on; a probe takes seconds.
+ROUND_RETRY_S = 3.0
 #: Streams in a row without evidence that make a probe decide: from several accounts, from one.
 SUSPECTS_OF_SEVERAL = 3
 SUSPECTS_OF_ONE = 10

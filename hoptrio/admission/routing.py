@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hoptrio.admission.health import FAULTS, Standing
 from hoptrio.errors import ModelUnavailable
-from hoptrio.limits import RETRY_AFTER_MAX_S
+from hoptrio.limits import RETRY_AFTER_MAX_S, ROUND_RETRY_S
 from hoptrio.protocols import convert
 from hoptrio.protocols.convert import NEAREST
 
@@ -59,6 +59,7 @@ class Why(Enum):
     FOREIGN_IDS = "is not dedicated to this account, and the request names files that only such a route can know"
     PINNED = "did not produce the response that the request refers to"
     PAUSED = "is paused by an operator"
+    PROBED = "is not certified for the model yet: the first round of probes goes on"
     UNCERTIFIED = "is not certified for the model"
     COOLING = "is cooling down"
     TRIED = "is being tried by one stream after a cool-down"
@@ -122,7 +123,7 @@ class Router:
     """Finds channels, with what a process knows of them.
 
     `certified`: a probe has proven that the channel may stream the model in the protocol on a shared route; `paused`:
-    an operator has taken it out of service.
+    an operator has taken it out of service; `probing`: what is not certified may be in a moment.
     """
 
     def __init__(
@@ -131,11 +132,13 @@ class Router:
         breakers: Breakers,
         certified: Callable[[Channel, str, Protocol], bool],
         paused: Callable[[str], bool],
+        probing: Callable[[], bool] = lambda: False,
     ) -> None:
         self.load = load
         self.breakers = breakers
         self.certified = certified
         self.paused = paused
+        self.probing = probing
 
     def route(self, catalogue: Catalogue, want: Want) -> Route:
         """Channels for a request. The first one's turn is used up, unless only a count is wanted."""
@@ -203,6 +206,8 @@ class Router:
         if why is None and self.paused(channel.name):
             return Excluded(channel.name, Why.PAUSED, Why.PAUSED.value, RETRY_AFTER_MAX_S)
         if why is None and self.spoken(channel, want) is None:
+            if self.probing():
+                return Excluded(channel.name, Why.PROBED, Why.PROBED.value, ROUND_RETRY_S)
             why = Why.UNCERTIFIED
         if why is not None:
             return Excluded(channel.name, why, why.value, math.inf)
@@ -262,6 +267,7 @@ _TOLD = (
     (Why.TRIED, "The channels of the model {model!r} are cooling down after failures."),
     (Why.COOLING, "The channels of the model {model!r} are cooling down after failures."),
     (Why.PAUSED, "The channels of the model {model!r} are out of service for a while."),
+    (Why.PROBED, "The channels of the model {model!r} are not certified yet."),
     (Why.UNCERTIFIED, "No certified channel offers the model {model!r}."),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import to_builtins
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["certify"]
 
-_COLUMNS = ("channel", "model", "protocol", "certified", "finding", "why", "input", "output", "seconds", "valid_until")
+#: What fits beside each other on 80 columns; ``--json`` has the rest.
+_COLUMNS = ("channel", "model", "protocol", "finding", "valid_until")
+#: These may be long, and are folded before any other is.
+_NAMES = ("channel", "model")
 
 
 @command()
@@ -36,11 +39,29 @@ def certify(context: click.Context, channel: str | None, model: str | None) -> N
     with _progress(_number(invocation, channel, model), quiet=invocation.json) as invocation.advance:
         found = invocation.ask(probe, CertificationOrder(channel=channel, model=model))
     rows = [to_builtins(each) for each in found]
-    invocation.emit_rows(rows, _COLUMNS)
+    invocation.emit(rows, lambda: _page(rows))
     if not rows:
         invocation.note("nothing to probe: only shared routes need certificates (--channel names any)")
     if not all(row["certified"] for row in rows):
         context.exit(1)
+
+
+def _page(rows: list[dict[str, Any]]) -> Any:
+    """A table, and under it in words what is to be known of a probe beyond that it certified."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from hoptrio.certification.finding import Finding, words_for
+
+    table = Table()
+    for column in _COLUMNS:
+        table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column not in _NAMES)
+    for row in rows:
+        day = (row["valid_until"] or "-").partition("T")[0]
+        table.add_row(*(Text((row | {"valid_until": day})[column]) for column in _COLUMNS))
+    said = [row for row in rows if row["why"] != words_for(Finding.CERTIFIED)]
+    return Group(table, *(Text(f"{row['channel']}, {row['model']}, {row['protocol']}: {row['why']}") for row in said))
 
 
 def _number(invocation: Invocation, channel: str | None, model: str | None) -> int | None:

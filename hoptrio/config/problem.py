@@ -89,5 +89,9 @@ class Report:
         return Problem(self._file, dotted(key), self._line(key), message)
 
     def _line(self, key: Key) -> int:
-        """The line of the key, or of the table that lacks it."""
-        return next((self._lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in self._lines), 0)
+        """The line of the key, or of the table that lacks it. One that only has tables in it begins with the first."""
+        for n in range(len(key), 0, -1):
+            within = [line for known, line in self._lines.items() if known[:n] == key[:n]]
+            if within:
+                return self._lines.get(key[:n], min(within))
+        return 0

@@ -80,7 +80,9 @@ class Gateway:
         self.certificates = Certificates(ledger)
         breakers = breakers or Breakers(now=trio.current_time)
         self.pauses = Pauses(ledger, breakers.board)
-        self.router = Router(self.load, breakers, self.certificates.certified, self.pauses.paused)
+        self.router = Router(
+            self.load, breakers, self.certificates.certified, self.pauses.paused, probing=lambda: self.probing
+        )
         self.suspicion = Suspicion()
         self.refusals = Refusals(ledger)
         self.rates = Rates()

@@ -229,7 +229,6 @@ def _record(
     gateway: Gateway, exchange: Asked, request_id: str, key: ApiKey, protocol: Protocol, contract: Contract
 ) -> RequestRecord:
     """What is known before the body is read: a request that is refused for its shape is kept, too."""
-    client_request_id = exchange.head.header_map.get("x-client-request-id")
     return RequestRecord(
         id=request_id,
         account_id=key.account.id,
@@ -239,6 +238,15 @@ def _record(
         model="",
         contract=contract.name,
         stream=False,
-        client_request_id=None if client_request_id is None else client_request_id[:CLIENT_REQUEST_ID_MAX],
+        client_request_id=_client_request_id(exchange.head.header_map.get("x-client-request-id")),
         state="running",
     )
+
+
+def _client_request_id(value: str | None) -> str | None:
+    """A head is read as Latin-1, and what people search for later is what they typed: UTF-8, almost always."""
+    if value is None:
+        return None
+    with suppress(UnicodeDecodeError):
+        value = value.encode("latin-1").decode()
+    return value[:CLIENT_REQUEST_ID_MAX]

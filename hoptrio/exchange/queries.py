@@ -89,7 +89,7 @@ async def _request(gateway: Gateway, key: ApiKey, request_id: str) -> dict[str, 
     stream = gateway.registry.get(request_id)
     if stream is not None and record.state == "running":
         timeline = tuple((int(at_s * 1000), event) for at_s, event in stream.timeline)
-        record = msgspec.structs.replace(record, timeline=timeline)
+        record = msgspec.structs.replace(record, timeline=timeline, attempts=stream.attempts)
     return request_report(record, gateway.currency)
 
 

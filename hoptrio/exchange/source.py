@@ -88,12 +88,14 @@ class ChannelSource:
             breakers.unclaim(self.channel, self._call.model)
 
     def again(self) -> bool:
-        """Another channel first, else one that was asked before."""
+        """Another channel first, else one that was asked before; the last resort, unclaimed, if all are closed."""
         spoken = [(each.channel, each.call.protocol) for each in self._candidates.values()]
-        for channel, _ in self._router.again(spoken, self._asked, self._call.model):
-            free = not self._router.load.full(channel)
-            if free and self._router.breakers.claim(channel.name, self._call.model):
-                self._take(self._candidates[channel.name])
+        ranked = self._router.again(spoken, self._asked, self._call.model)
+        free = [channel.name for channel, _ in ranked if not self._router.load.full(channel)]
+        for may_take in (self._router.breakers.claim, self._router.breakers.is_last_resort):
+            name = next((each for each in free if may_take(each, self._call.model)), None)
+            if name is not None:
+                self._take(self._candidates[name])
                 return True
         return False
 

@@ -197,7 +197,8 @@ class Ledger:
         self._store = store
         self._writer = writer
         self._journals = journals or Journals()
-        self._notes = 0
+        #: By their id, the records of refused requests that are not committed yet.
+        self._notes: dict[str, RequestRecord] = {}
         #: Trio time of the newest request to renew the lease that was granted.
         self._renewed_at = -limits.LEASE_S
         # Threads of their own: point reads of a server that hangs take none from anybody else.
@@ -244,13 +245,14 @@ class Ledger:
         return ticket.take()  # type: ignore[no-any-return]
 
     def note(self, record: RequestRecord) -> None:
-        """Keep the record of a refused request: best effort, with the next commit; dropped when too many wait."""
-        if self._notes < limits.LEDGER_NOTES_MAX:
-            self._notes += 1
-            self._writer.submit(Ticket(Note(record), self._noted))
+        """Keep the record of a refused request: best effort, with the next commit; dropped when too many wait.
+        `request` knows it at once."""
+        if len(self._notes) < limits.LEDGER_NOTES_MAX:
+            self._notes[record.id] = record
+            self._writer.submit(Ticket(Note(record), partial(self._noted, record.id)))
 
-    def _noted(self, ticket: Ticket) -> None:
-        self._notes -= 1
+    def _noted(self, request_id: str, ticket: Ticket) -> None:
+        self._notes.pop(request_id, None)
 
     def _void_if_placed(self, ticket: Ticket) -> None:
         if isinstance(ticket.answer, Placed) and isinstance(ticket.operation, Hold):
@@ -276,9 +278,9 @@ class Ledger:
 
     async def request(self, request_id: str) -> RequestRecord | None:
         """The request's record, or None. A settlement that a journal of this machine has reads as settled."""
-        settled = self._journals.settled(request_id)
-        if settled is not None:
-            return settled
+        known = self._journals.settled(request_id) or self._notes.get(request_id)
+        if known is not None:
+            return known
         record = await self._soon(self._store.request, request_id)
         if record is None or record.state != "running":
             return record

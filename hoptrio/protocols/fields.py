@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hoptrio.errors import BadRequest
-from hoptrio.limits import MODEL_NAME_CHARS_MAX
+from hoptrio.limits import COUNT_ASKED_MAX, MODEL_NAME_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = [
     "bounded_model",
+    "count",
     "flag",
     "integer",
     "missing",
@@ -83,6 +84,14 @@ def whole(body: dict[str, Any], name: str, param: str = "") -> int | None:
         raise wrong_type(param or name, "an integer", value)
     if value < 1:
         raise BadRequest(f"Invalid '{param or name}': it must be an integer of at least 1.", param=param or name)
+    return value
+
+
+def count(body: dict[str, Any], name: str, param: str = "") -> int | None:
+    """An optional integer of at least 1 that no limit of a model lowers: how many answers, images, calls."""
+    value = whole(body, name, param)
+    if value is not None and value > COUNT_ASKED_MAX:
+        raise BadRequest(f"Invalid '{param or name}': it must be at most {COUNT_ASKED_MAX}.", param=param or name)
     return value
 
 

@@ -74,7 +74,6 @@ class Stream:
         "_deadline",
         "_desk",
         "_dispatched_at",
-        "_dispatches",
         "_face",
         "_kept",
         "_left_early",
@@ -90,6 +89,7 @@ class Stream:
         "_stop_reason",
         "_tried",
         "_writer",
+        "attempts",
         "settled",
         "timeline",
     )
@@ -131,9 +131,10 @@ class Stream:
         self._deadline = inf
         self._stop_reason: Reason | None = None
         self._dispatched_at: float | None = None
-        #: Attempts begun, and those of which a byte left for the provider.
+        #: Attempts begun.
         self._tried = 0
-        self._dispatches = 0
+        #: Those of which a byte left for the provider.
+        self.attempts = 0
         #: `trio.current_time` without two of its three frames: every event asks.
         self._now = trio.lowlevel.current_clock().current_time
         self._created_at = self._now()
@@ -306,7 +307,7 @@ class Stream:
         if self._dispatched_at is None:
             self._dispatched_at = now
             self._deadline = self._scope.deadline = now + self._contract.deadline_seconds
-        self._dispatches += 1
+        self.attempts += 1
         self._clock.progress_at = now
         self.note("dispatched")
 
@@ -397,7 +398,7 @@ class Stream:
             answered=pump.answered,
             provider_ids=pump.provider_ids,
             timeline=tuple(self.timeline),
-            attempts=self._dispatches,
+            attempts=self.attempts,
             channel=self._channel,
             answer=self._answer,
         )

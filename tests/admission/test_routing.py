@@ -205,6 +205,7 @@ def excluded(*whys):
         ([], "No channel offers the model 'm' here.", None),
         ([(Why.MODEL, math.inf), (Why.DEDICATED, math.inf)], "No channel offers the model 'm' here.", None),
         ([(Why.UNCERTIFIED, math.inf), (Why.MODEL, math.inf)], "No certified channel offers the model 'm'.", None),
+        ([(Why.PROBED, 3), (Why.MODEL, math.inf)], "The channels of the model 'm' are not certified yet.", 3),
         ([(Why.COOLING, 7.2), (Why.UNCERTIFIED, math.inf)], "cooling down", 8),
         ([(Why.COOLING, 90), (Why.COOLING, 60)], "cooling down", 60),
         ([(Why.COOLING, 61)], "cooling down", None),

@@ -72,7 +72,10 @@ async def test_a_stream_before_the_first_probe_is_over_goes_nowhere(site, autoju
     site.plays(good="events=3 pace=1s")
     async with site.process(good=channel("good.test")) as process:
         await trio.sleep(0.5)
-        assert await process.streams() == [503]
+        response = await process.world.call()
+        assert (response.status, response.json["error"]["code"]) == (503, "model_unavailable")
+        assert response.json["error"]["message"] == "The channels of the model 'm' are not certified yet."
+        assert ("x-should-retry" in response.headers, response.headers["retry-after"]) == (False, "3")
         await process.round()
         assert await process.streams() == [200]
     assert site.asked("good") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 
@@ -11,6 +12,7 @@ import pytest
 from hoptrio.cli.main import run
 from tests.support.running import simulator
 
+LONG = "claude-sonnet-4-5-20250929"
 CONFIG = """
 [ledger]
 url = "sqlite:///ledger.db"
@@ -133,12 +135,19 @@ def test_a_name_that_is_not_there_is_wrong_usage(certify, args, word):
     assert word in error["error"]["message"]
 
 
-def test_people_get_a_table_in_words(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_people_get_a_table_and_words_that_80_columns_hold(capsys, monkeypatch, folder):
+    monkeypatch.setenv("COLUMNS", "80")
+    config = folder / "hoptrio.toml"
+    config.write_text(config.read_text().replace("[models.n]", f"[models.{LONG}]").replace('"n"', f'"{LONG}"'))
     assert run(["certify"]) == 1
     out, err = capsys.readouterr()
-    assert "the stream ended without usage" in out
-    assert "the stream ended with its terminal and usage" in out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [word for word in lines[1].split() if word.isalpha()] == [
+        *("channel", "model", "protocol", "finding", "valid", "until")
+    ]
+    assert re.search(f"good .* {LONG} .* messages .* certified .* 20[0-9-]{{8}} ", out)
+    assert lines[-1] == "bad, m, chat: the stream ended without usage"
     assert err == ""
 
 

@@ -486,6 +486,25 @@ headers = { "X-A" = "1", Host = "x" }
     ]
 
 
+def test_what_a_table_lacks_that_only_has_tables_is_told_with_the_line_of_the_first(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+[models.a.tiers.priority]
+input = "1"
+output = "2"
+[models.b.tiers.priority]
+input = "1"
+[models.b.tiers.flex]
+input = "1"
+""",
+    )
+    assert places(path) == [
+        *[(2, f"models.a.{key}") for key in ("input", "max_input_tokens")],
+        *[(5, f"models.b.{key}") for key in ("input", "max_input_tokens")],
+    ]
+
+
 def test_the_text_of_a_mistake_is_file_line_key_and_message(tmp_path: Path) -> None:
     path = write(tmp_path, "[server]\r\nworkers = 0\r\n")
     with pytest.raises(ConfigError) as caught:

@@ -171,14 +171,17 @@ async def test_a_failed_last_attempt_tells_its_own_error_and_is_released(sample,
 
 
 async def test_a_responses_client_whose_openings_were_kept_gets_them_before_the_failure(autojump_clock):
-    """Its one channel limits the rate in the second event, so that there is no other attempt; the status is out."""
+    """Its one channel is paused by the time it fails, so that there is no other attempt; the status is out."""
     failed = json.loads(RESPONSES.error.split(b"data: ")[1])
     failed["response"]["error"] = {"code": "rate_limit_exceeded", "message": "slow down"}
     error = b"event: response.failed\n" + data(failed)
     async with gateway(
         config=channels("a"), contract="hopbase", hosts={"a": [sse(*RESPONSES.opening, Pause(11), error)]}
     ) as world:
-        response = await world.call("responses")
+        client = await world.start("responses")
+        await trio.sleep(1)
+        world.gateway.router.paused = {"a"}.__contains__
+        response = await client.read()
     assert asked(world) == {"a": 1}
     assert response.data == payloads(*RESPONSES.opening, error)
 
@@ -204,11 +207,12 @@ async def test_the_same_channel_is_tried_again_where_there_is_no_other(autojump_
 
 
 @pytest.mark.parametrize("code", [401, 429])
-async def test_the_same_channel_is_not_tried_again_if_it_said_no(code, autojump_clock):
-    async with gateway(config=channels("a"), contract="hopbase", hosts={"a": [status(code), whole(CHAT)]}) as world:
-        response = await world.call("chat")
-    assert response.status == {401: 502, 429: 429}[code]
-    assert asked(world) == {"a": 1}
+async def test_the_same_channel_is_tried_again_though_it_said_no_unless_it_said_for_how_long(code, autojump_clock):
+    hosts = {"a": [status(code), whole(CHAT), status(code, retry_after=b"7"), whole(CHAT)]}
+    async with gateway(config=channels("a"), contract="hopbase", hosts=hosts) as world:
+        first, second = await world.call("chat"), await world.call("chat")
+    assert (first.status, second.status) == (200, {401: 502, 429: 429}[code])
+    assert asked(world) == {"a": 3}
 
 
 async def test_a_channel_that_cannot_be_reached_is_passed_by(autojump_clock):

@@ -107,6 +107,7 @@ WRONG_TYPES = [
     ("chat", {"max_completion_tokens": "7"}),
     ("chat", {"max_tokens": True}),
     ("chat", {"n": 0}),
+    ("chat", {"n": 10**30}),
     ("chat", {"n": 2.0}),
     ("chat", {"tools": {}}),
     ("chat", {"tools": ["x"]}),

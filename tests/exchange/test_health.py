@@ -75,10 +75,18 @@ async def test_the_only_channel_is_asked_though_it_is_closed_and_a_success_opens
         assert standing(world) is Standing.GOOD
 
 
-async def test_the_only_channel_is_not_asked_again_for_a_request_that_it_failed_when_it_was_closed(autojump_clock):
-    async with gateway(config=ONE, contract="hopbase", hosts={"a": [status(500)]}) as world:
-        records = [await world.record(await world.call("chat")) for _ in range(4)]
-    assert [record.attempts for record in records] == [2, 1, 1, 1]
+async def test_the_only_channel_is_asked_again_for_a_request_that_it_failed_though_it_is_closed(autojump_clock):
+    async with gateway(config=ONE, contract="hopbase", hosts={"a": [status(503)]}) as world:
+        records = [await world.record(await world.call("chat")) for _ in range(5)]
+        assert standing(world) is Standing.COOLING
+    assert [record.attempts for record in records] == [2] * 5
+
+
+async def test_attempts_on_the_only_channel_end_where_it_is_left_alone(autojump_clock):
+    """One that said no so often is not asked at all, not even by the request that it said no to last."""
+    async with gateway(config=ONE, contract="hopbase", hosts={"a": [status(500), status(429)]}) as world:
+        assert await statuses(world, 12) == [429] * 11 + [503]
+        assert asked(world) == {"a": 1 + limits.LAST_RESORTS_MAX}
 
 
 @pytest.mark.parametrize("failure", [CUT, STALL, [Cut()], [Hang()]], ids=["cut", "stall", "closed", "no head"])

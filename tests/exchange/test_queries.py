@@ -7,6 +7,10 @@ import json
 import pytest
 import trio
 
+from hoptrio.ledger.memory import MemoryStore
+from hoptrio.ledger.model import RequestFilter
+from hoptrio.ledger.operations import Note
+from hoptrio.ledger.store import StoreUnavailable
 from tests.exchange.test_bad_bodies import PLAIN, each_kind, served
 from tests.support.harness import CHAT as CHAT_BODY
 from tests.support.harness import PATHS, PRICES, gateway, settings
@@ -107,13 +111,50 @@ async def test_a_request_is_told_to_its_account_and_to_no_other(kind, autojump_c
             assert (await world.get(path)).status == 404
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"plain", "plain"),
+        ("für 日本".encode(), "für 日本"),
+        ("für".encode("latin-1"), "für"),
+        ("ü".encode() * 200, "ü" * 128),
+    ],
+    ids=["ASCII", "UTF-8", "Latin-1", "128 characters at most"],
+)
+async def test_a_callers_own_id_is_kept_as_it_was_written(sent, kept, autojump_clock):
+    async with gateway(served("chat")) as world:
+        await post(world, "chat", PLAIN["chat"], headers={"x-client-request-id": sent.decode("latin-1")})
+        (record,) = await world.ledger.requests(RequestFilter(client_request_id=kept))
+    assert record.client_request_id == kept
+
+
+class LateNotes(MemoryStore):
+    """A database whose lock others have whenever a refusal is to be kept."""
+
+    def apply(self, operations):
+        if any(isinstance(each, Note) for each in operations):
+            raise StoreUnavailable("locked", busy=True)
+        return super().apply(operations)
+
+
+async def test_a_refusal_is_told_to_its_account_and_to_no_other_before_it_is_committed(autojump_clock):
+    async with gateway(store=LateNotes()) as world:
+        await world.ledger.create_account("other")
+        _, stranger = await world.ledger.create_key("other")
+        refused = await world.call("chat", {**CHAT_BODY, "model": "nope"})
+        path = f"/v1/requests/{refused.headers['x-request-id']}"
+        told = await world.get(path)
+        assert (told.status, told.json["state"], told.json["reason"]) == (200, "refused", "model_not_found")
+        assert (await world.get(path, secret=stranger)).status == 404
+
+
 async def test_a_running_request_shows_its_timeline_so_far(autojump_clock):
     async with gateway(sse(*CHAT.opening, CHAT.answer[0], Hang())) as world:
         client = await world.start("chat")
         await trio.sleep(3)
         request_id = (await world.only_record()).id
         told = (await world.get(f"/v1/requests/{request_id}")).json
-        assert (told["state"], told["usage"], told["charge"]) == ("running", None, None)
+        assert (told["state"], told["usage"], told["charge"], told["attempts"]) == ("running", None, None, 1)
         assert [each["event"] for each in told["timeline"]] == ["held", "dispatched", "headers", "first_event"]
         held = (await world.get("/v1/account")).json
         assert (held["held"], held["balance"]) == (told["hold"], "1000")

@@ -8,6 +8,7 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from hoptrio import limits
 from hoptrio.errors import Internal, LedgerUnavailable
@@ -354,3 +355,15 @@ async def test_notes_never_wait_and_are_dropped_when_too_many_wait(make, key, mo
     store.gate.set()
     await ledger.close()
     assert sum(len(batch) for batch in store.batches) == 2
+
+
+async def test_a_note_is_known_while_it_is_on_its_way(make, key):
+    writer = SlowWriter()
+    ledger = Ledger(MemoryStore(), writer, "gateway")
+    record = replace(make.hold(key, 1).request, state="refused", reason="insufficient_balance")
+    ledger.note(record)
+    assert await ledger.request(record.id) == record
+    (note,) = writer.tickets
+    note.done(note)
+    # From now on the store is asked, which this writer told nothing.
+    assert await ledger.request(record.id) is None

@@ -31,7 +31,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     model = fields.model_name(value)
     refuse_stream(value, "Images")
     fields.required_string(value, "prompt")
-    count = fields.whole(value, "n")
+    count = fields.count(value, "n")
     pricing.refuse(value, pricing.IMAGES)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=False)
     return Call(

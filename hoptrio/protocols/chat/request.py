@@ -45,7 +45,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     messages = fields.required_list(value, "messages")
     stream = fields.flag(value, "stream")
     limits = [fields.whole(value, name) for name in LIMITS]
-    choices = [fields.whole(value, name) for name in CHOICES]
+    choices = [fields.count(value, name) for name in CHOICES]
     usage_asked = _usage_asked(value, stream=stream)
     pricing.refuse(value, pricing.CHAT)
     _refuse_audio_output(value)

@@ -162,9 +162,12 @@ def _read_config(body: dict[str, Any]) -> tuple[list[int], list[int]]:
     counts: list[int] = []
     for config in _objects(body, "generationConfig"):
         _refuse_priced_config(config)
-        for field, found in (("maxOutputTokens", limits), ("candidateCount", counts)):
+        for field, read, found in (
+            ("maxOutputTokens", fields.whole, limits),
+            ("candidateCount", fields.count, counts),
+        ):
             for spelling in _spellings(config, field):
-                value = fields.whole(config, spelling, f"generationConfig.{spelling}")
+                value = read(config, spelling, f"generationConfig.{spelling}")
                 if value is not None:
                     found.append(value)
     return limits, counts

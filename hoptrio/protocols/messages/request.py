@@ -246,7 +246,7 @@ def _survey_tool(survey: Survey, param: str, tool: dict[str, Any]) -> None:
         return
     name = hosted_name(tool, f"{param}.type")
     if name is not None:
-        survey.hosted_tool(name, fields.whole(tool, "max_uses", f"{param}.max_uses"))
+        survey.hosted_tool(name, fields.count(tool, "max_uses", f"{param}.max_uses"))
     elif kind.startswith(_BUILTIN_TOOLS):
         survey.builtin_tool()
     else:

@@ -206,7 +206,7 @@ def _survey_added_tools(survey: Survey, param: str, item: dict[str, Any]) -> Non
 
 
 def _survey_tools(survey: Survey, body: dict[str, Any]) -> None:
-    calls_max = fields.whole(body, "max_tool_calls")
+    calls_max = fields.count(body, "max_tool_calls")
     tools = fields.optional_list(body, "tools")
     for param, tool in fields.objects(tools, "tools"):
         _survey_tool(survey, param, tool, calls_max)

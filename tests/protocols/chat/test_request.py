@@ -67,6 +67,7 @@ def test_a_stream_that_does_not(options):
         ({"max_tokens": None, "max_completion_tokens": 7, "n": None}, 7, 1),
         ({"n": 3}, None, 3),
         ({"n": 2, "best_of": 4}, None, 4),
+        ({"n": 16_384}, None, 16_384),
         ({"max_tokens": 10**30}, 10**30, 1),
     ],
 )
@@ -97,6 +98,8 @@ REFUSED = [
     ({"n": 0}, "n", "invalid_value"),
     ({"n": False}, "n", "invalid_type"),
     ({"n": {}}, "n", "invalid_type"),
+    ({"n": 16_385}, "n", "invalid_value"),
+    ({"best_of": 10**30}, "best_of", "invalid_value"),
     ({"stream_options": {"include_usage": True}}, "stream_options", "invalid_value"),
     ({"stream": True, "stream_options": []}, "stream_options", "invalid_type"),
     ({"stream": True, "stream_options": {"include_usage": "yes"}}, "stream_options.include_usage", "invalid_type"),

@@ -120,6 +120,7 @@ REFUSED = [
     ({"generationConfig": {"maxOutputTokens": "5"}}, "generationConfig.maxOutputTokens", "invalid_type"),
     ({"generation_config": {"max_output_tokens": 0}}, "generationConfig.max_output_tokens", "invalid_value"),
     ({"generationConfig": {"candidateCount": True}}, "generationConfig.candidateCount", "invalid_type"),
+    ({"generation_config": {"candidate_count": 10**30}}, "generationConfig.candidate_count", "invalid_value"),
     ({"systemInstruction": 5}, "systemInstruction", "invalid_type"),
     ({"tools": {}}, "tools", "invalid_type"),
     ({"tools": ["googleSearch"]}, "tools[0]", "invalid_type"),

@@ -61,6 +61,7 @@ REFUSED = [
     ({"tools": {}}, "tools", "invalid_type"),
     ({"tools": [{"type": 1}]}, "tools[0].type", "invalid_value"),
     ({"tools": [{**SEARCH, "max_uses": 0}]}, "tools[0].max_uses", "invalid_value"),
+    ({"tools": [{**SEARCH, "max_uses": 10**30}]}, "tools[0].max_uses", "invalid_value"),
     ({"tool_choice": "auto"}, "tool_choice", "invalid_type"),
     ({"thinking": {"type": "enabled", "budget_tokens": "1"}}, "thinking.budget_tokens", "invalid_type"),
     ({"thread": {"type": "continue", "previous_message_id": 1}}, "thread.previous_message_id", "invalid_value"),

@@ -62,6 +62,7 @@ REFUSED = [
     ({"max_output_tokens": True}, "max_output_tokens", "invalid_type"),
     ({"max_output_tokens": "9"}, "max_output_tokens", "invalid_type"),
     ({"max_tool_calls": 0}, "max_tool_calls", "invalid_value"),
+    ({"max_tool_calls": 10**30}, "max_tool_calls", "invalid_value"),
     ({"previous_response_id": 5}, "previous_response_id", "invalid_value"),
     ({"conversation": {"name": "x"}}, "conversation", "invalid_value"),
     (items({"type": "item_reference"}), "input[0].id", "invalid_value"),
