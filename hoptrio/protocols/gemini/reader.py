@@ -247,12 +247,13 @@ class GeminiReader:
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
-    if (found := stream_error(body)) is not None:
-        return UnaryAnswer(error=provider_error(found))
     tally = _Tally(by_image=call.by_image)
     if (chunk := _chunk(body)) is not None:
         tally.take(chunk)
-    return UnaryAnswer(counts=tally.counts())
+    counts = tally.counts()
+    if (found := stream_error(body)) is not None:
+        return UnaryAnswer(reported=counts, error=provider_error(found))
+    return UnaryAnswer(counts=counts, reported=counts)
 
 
 def _chunk(data: bytes) -> _Chunk | _LooseChunk | None:

@@ -344,6 +344,14 @@ def test_an_error_inside_a_200_is_an_error():
     assert answer.error.status == 503
 
 
+def test_the_usage_beside_an_error_is_reported_and_no_evidence():
+    answer = read(call(), json.dumps(STOP | ERROR).encode())
+    assert answer.error is not None
+    assert answer.counts is None
+    assert answer.reported is not None
+    assert (answer.reported.input, answer.reported.output) == (5, 4)
+
+
 # -- images ----------------------------------------------------------------------------------------------------------
 
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
