@@ -87,7 +87,7 @@ def examine(
     """
     model, pinned = known(call, key, contract, catalogue=catalogue, owners=owners)
     _check_contract(call, contract)
-    call = replace(call, by_image=call.operation == Operation.IMAGES and model.prices.image is not None)
+    call = replace(call, by_image=call.operation != Operation.EMBEDDINGS and model.prices.image is not None)
     return Examined(call, model, pinned, Carriage(call, model, refuse_unpriced(call, model)))
 
 

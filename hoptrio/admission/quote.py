@@ -53,11 +53,13 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True):
 def refuse_unpriced(call: Call, model: Model) -> frozenset[str]:
     """The hosted tools to drop because the model has no price for them.
 
-    Raises BadRequest (``unsupported_parameter``) for a tier without a price table, and for an unpriced hosted tool that
-    cannot be dropped because ``tool_choice`` asks for more than auto.
+    Raises BadRequest (``unsupported_parameter``) for a tier without a price table, for images without a price, and for
+    an unpriced hosted tool that cannot be dropped because ``tool_choice`` asks for more than auto.
     """
     if call.tier is not None and call.tier not in model.tiers:
         raise unsupported(call.tier_param)
+    if call.image_param and model.prices.image is None:
+        raise unsupported(call.image_param)
     priced = model.prices if call.tier is None else model.tiers[call.tier]
     dropped = frozenset(name for name in call.hosted_tools if name not in priced.tools)
     if dropped and not call.tools_optional:

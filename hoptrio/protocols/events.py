@@ -139,8 +139,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     output_limit: int | None = None
     #: Choices or candidates asked for.
     choices: int = 1
-    #: Images: the model has a price by the image, so that images are evidence without token counts beside them.
+    #: The model has a price by the image, so that images are counted; in Images they are evidence without token counts
+    #: beside them.
     by_image: bool = False
+    #: The field that asks for images in a text model's answer, which takes a price by the image; "" = none does.
+    image_param: str = ""
     #: Something in the input is not plain text in the body (image, file, URL, stored prompt ...), so that its bytes
     #: bound nothing. Hosted tools have the same effect unless they are dropped, which `admission.quote` knows.
     opaque_input: bool = False

@@ -62,7 +62,7 @@ MESSAGES: Mapping[str, tuple[object, ...]] = {
     "inference_geo": ("global",),
     "models": ([],),
 }
-#: Prefixes in ``anthropic-beta`` that raise the price of long prompts.
+#: Prefixes in ``anthropic-beta``, in lower case, that raise the price of long prompts.
 MESSAGES_BETAS = ("context-1m-",)
 
 

@@ -81,7 +81,7 @@ class Unary(Interface):
 
     @property
     def error(self) -> ProviderError | None:
-        """The provider's error in place of an answer."""
+        """The provider's error, in place of an answer or beside what there is of it."""
 
     @property
     def provider_ids(self) -> tuple[str, ...]:

@@ -46,11 +46,12 @@ _UNANSWERED = {
 def blame(ended: Ended, *, answered: bool, stream: bool) -> Blame:
     """Judge an end; `answered` = some of the model's answer was read.
 
-    A call that does not stream says nothing until its answer is whole, so its silence proves nothing.
+    A call that does not stream says nothing until its answer is whole, so its silence proves nothing, and nothing of an
+    answer that came with an error has reached the client.
     """
     if ended.reason in (None, Reason.NO_EVIDENCE):
         return COMPLETE
-    if answered:
+    if answered and stream:
         return Blame(Fault.STALLED, False) if ended.reason is Reason.STALLED else NOTHING
     if ended.reason is Reason.PROVIDER_ERROR:
         return _error(ended.cause)

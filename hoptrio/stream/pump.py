@@ -286,6 +286,7 @@ class BodyPump:
         read, told, unconvertible = self._reading.whole(body)
         self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
+            self._gather(body)
             return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
         self.answered = True
         if unconvertible:
@@ -293,6 +294,11 @@ class BodyPump:
         if read.counts is not None:
             return Ended(None, told)
         if self._produced is not None:
-            self.answered = is_answer(body)
-            self._produced.take(body)
+            self._gather(body)
         return Ended(Reason.NO_EVIDENCE, told)
+
+    def _gather(self, body: bytes) -> None:
+        """What there is of an answer that is no evidence, and its words unless the provider reported them."""
+        self.answered = is_answer(body)
+        if self._produced is not None and not (self.reported and self.reported.output):
+            self._produced.take(body)

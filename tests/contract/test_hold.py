@@ -8,7 +8,18 @@ import pytest
 import trio
 
 from hoptrio.config import build
-from tests.support.harness import BODIES, CHAT_SILENT, GEMINI, MESSAGES, PATHS, PRICES, RESPONSES, gateway, settings
+from tests.support.harness import (
+    BODIES,
+    CHAT_SILENT,
+    GEMINI,
+    MESSAGES,
+    PATHS,
+    PRICES,
+    RESPONSES,
+    channels,
+    gateway,
+    settings,
+)
 from tests.support.provider import Pause, plain, sse
 from tests.support.raw import POST_PATHS, assert_nothing_held, assert_shape, post
 from tests.support.streams import CHAT, SAMPLES
@@ -185,6 +196,9 @@ UNSOLD = [
     ("gemini", {"serviceTier": "priority"}, "serviceTier"),
     ("gemini", {"generationConfig": {"speechConfig": {}}}, "generationConfig.speechConfig"),
     ("gemini", {"generationConfig": {"responseModalities": ["AUDIO"]}}, "generationConfig.responseModalities"),
+    ("gemini", {"generationConfig": {"responseModalities": ["IMAGE"]}}, "generationConfig.responseModalities"),
+    ("gemini", {"generationConfig": {"responseModalities": ["TEXT", "image"]}}, "generationConfig.responseModalities"),
+    ("gemini", {"generation_config": {"response_modalities": ["Image"]}}, "generationConfig.response_modalities"),
 ]
 
 
@@ -198,11 +212,50 @@ async def test_a_field_that_changes_the_price_is_refused_unless_it_is_priced(kin
         await assert_nothing_held(world)
 
 
-async def test_a_beta_of_long_context_is_refused(autojump_clock):
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {"anthropic-beta": "tools-1,context-1m-2025-08-07"},
+        {"anthropic-beta": "CONTEXT-1M-2025-08-07"},
+        {"anthropic-beta": "tools-1 ,\t Context-1m-2025-08-07 "},
+        {"anthropic-beta": "tools-1", "Anthropic-Beta": "context-1M-2025-08-07"},
+    ],
+    ids=str,
+)
+async def test_a_beta_of_long_context_is_refused(lines, autojump_clock):
     async with gateway(plain(200, b"{}")) as world:
-        headers = {"anthropic-beta": "tools-1,context-1m-2025-08-07"}
-        response = await post(world, "messages", PLAIN["messages"], headers=headers)
+        response = await post(world, "messages", PLAIN["messages"], headers=lines)
         assert_shape(response, "messages", 400, "unsupported_parameter")
+        assert not world.provider.seen
+        await assert_nothing_held(world)
+
+
+@pytest.mark.parametrize("protocol", ["gemini", "responses"])
+async def test_images_in_an_answer_are_refused_on_any_channel(protocol, autojump_clock):
+    config = channels("one", protocols=[protocol])
+    async with gateway(plain(200, b"{}"), config=config) as world:
+        asked = {**GEMINI, "generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}}
+        for path in (PATHS["gemini"], PATHS["gemini_array"], POST_PATHS["gemini"]):
+            response = await world.call("gemini", asked, path=path)
+            assert_shape(response, "gemini", 400, "unsupported_parameter")
+        assert not world.provider.seen
+        await assert_nothing_held(world)
+
+
+async def test_images_in_an_answer_are_held_for_and_charged_where_they_have_a_price(autojump_clock):
+    picture = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+    body = {**SAMPLES["gemini"].body, "candidates": [{"content": {"parts": [picture]}, "finishReason": "STOP"}]}
+    config = settings(models={"m": PRICES | {"image": "0.04", "makes": "text"}})
+    asked = {**GEMINI, "generationConfig": {"responseModalities": ["TEXT", "IMAGE"]}}
+    image_nanos = 40_000_000
+    async with gateway(plain(200, json.dumps(body).encode()), config=config) as world:
+        response = await post(world, "gemini", asked)
+        record = await world.record(response)
+        sent = world.provider.seen[0].body
+    assert response.status == 200
+    assert record.hold_nanos == (len(sent) + MARGIN) * 1000 + 100 * 2000 + image_nanos
+    assert record.charge_nanos == SAMPLES["gemini"].charge_nanos + image_nanos
+    assert record.flags == ()
 
 
 STANDARD = [

@@ -139,6 +139,76 @@ async def test_a_plain_body_without_any_answer_is_a_release(body, autojump_clock
     assert (record.state, record.evidence, record.charge_nanos) == ("released", "none", 0)
 
 
+#: What a provider writes beside a whole answer that it gave up.
+GAVE_UP = {
+    "chat": {"error": {"message": "boom", "code": 500}},
+    "responses": {"status": "failed", "error": {"code": "server_error", "message": "boom"}},
+    "messages": {"error": {"type": "api_error", "message": "boom"}},
+    "gemini": {"error": {"code": 500, "message": "boom", "status": "INTERNAL"}},
+}
+
+
+async def failed_whole(sample, *, contract="charge", **changes):
+    """What a client got, and the record, of a whole answer with an error in it."""
+    body = {**sample.body, **GAVE_UP[sample.kind], **changes}
+    body = {name: value for name, value in body.items() if value is not None}
+    async with gateway(plain(200, json.dumps(body).encode()), config=CONFIG, contract=contract) as world:
+        response = await call_plain(world, sample)
+        record = await world.record(response)
+        assert (await world.ledger.audit()).ok
+    return response, record
+
+
+@each_sample
+async def test_an_error_in_a_plain_body_costs_the_usage_beside_it(sample, autojump_clock):
+    response, record = await failed_whole(sample)
+    assert response.status == 502
+    assert b"Hello" not in response.body
+    assert (record.state, record.reason, record.evidence) == ("captured", "provider_error", "partial")
+    assert record.charge_nanos == sample.charge_nanos
+    assert json.loads(record.raw_usage) == sample.body.get("usage", sample.body.get("usageMetadata"))
+
+
+@each_sample
+async def test_an_error_in_a_plain_body_without_usage_costs_what_was_said(sample, autojump_clock):
+    response, record = await failed_whole(sample, usage=None, usageMetadata=None)
+    assert response.status == 502
+    assert (record.state, record.reason, record.evidence) == ("captured", "provider_error", "estimated")
+    text = "Hello!" if sample is GEMINI else "Hello"
+    assert record.charge_nanos == nanos(TOKENS["hi"], TOKENS[text])
+
+
+@each_sample
+async def test_an_error_in_a_plain_body_is_a_release_where_nothing_is_charged(sample, autojump_clock):
+    response, record = await failed_whole(sample, contract="hoptrio")
+    assert response.status == 502
+    assert (record.state, record.reason, record.charge_nanos) == ("released", "provider_error", 0)
+
+
+@pytest.mark.parametrize(("sample", "answer"), [(CHAT, "choices"), (RESPONSES, "output"), (GEMINI, "candidates")])
+async def test_an_error_in_place_of_a_plain_answer_is_a_release_whatever_was_reported(sample, answer, autojump_clock):
+    response, record = await failed_whole(sample, **{answer: []})
+    assert response.status == 502
+    assert (record.state, record.evidence, record.charge_nanos) == ("released", "none", 0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "incomplete"}, {"status": "cancelled"}, {"status": "cancelled", "error": None}], ids=str
+)
+async def test_a_response_that_is_not_completed_and_has_an_error_costs_its_usage(changes, autojump_clock):
+    response, record = await failed_whole(RESPONSES, **changes)
+    assert response.status == 502
+    assert (record.state, record.reason, record.evidence) == ("captured", "provider_error", "partial")
+    assert record.charge_nanos == RESPONSES.charge_nanos
+
+
+async def test_a_plain_body_that_reports_its_output_alone_is_not_measured_as_well(autojump_clock):
+    body = {**MESSAGES.body, "usage": {"output_tokens": 7}}
+    async with gateway(plain(200, json.dumps(body).encode()), config=CONFIG, contract="charge") as world:
+        record = await world.record(await call_plain(world, MESSAGES))
+    assert (record.evidence, record.charge_nanos) == ("estimated", nanos(TOKENS["hi"], 7))
+
+
 @each_sample
 async def test_no_event_of_the_answer_is_a_release_whatever_was_reported(sample, autojump_clock):
     record = await ended(sse(*sample.opening, Cut(), end=False), sample)

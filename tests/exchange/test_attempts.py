@@ -226,6 +226,30 @@ async def test_a_channel_that_cannot_be_reached_is_passed_by(autojump_clock):
     assert "attempt_failed provider_error a" in events_of(record)
 
 
+async def test_a_whole_answer_with_an_error_is_mended_and_not_charged(autojump_clock):
+    """Nothing of it has reached the client, and only the last attempt is charged."""
+    given_up = plain(200, json.dumps({**CHAT.body, "error": {"message": "boom"}}).encode())
+    for second, state in ((plain(200, json.dumps(CHAT.body).encode()), "captured"), (status(500), "released")):
+        hosts = {"a": [given_up], "b": [second]}
+        async with gateway(config=channels("a", "b"), contract="hopbase", hosts=hosts) as world:
+            response = await world.call("chat", {**CHAT_SILENT, "stream": False})
+            record = await world.record(response)
+        assert asked(world) == {"a": 1, "b": 1}
+        assert (record.state, record.channel, record.attempts) == (state, "b", 2)
+        assert record.charge_nanos == (CHAT.charge_nanos if state == "captured" else 0)
+
+
+async def test_a_last_attempt_with_an_error_is_charged_as_the_only_one(autojump_clock):
+    given_up = plain(200, json.dumps({**CHAT.body, "error": {"message": "boom"}}).encode())
+    hosts = {"a": [given_up], "b": [given_up]}
+    async with gateway(config=channels("a", "b"), contract="hopbase", hosts=hosts) as world:
+        response = await world.call("chat", {**CHAT_SILENT, "stream": False})
+        record = await world.record(response)
+    assert response.status == 502
+    assert (record.state, record.reason, record.attempts) == ("captured", "provider_error", 2)
+    assert record.charge_nanos == CHAT.charge_nanos
+
+
 @pytest.mark.parametrize("attempts", range(1, 6))
 async def test_attempts_are_the_contracts(attempts, autojump_clock):
     config = channels(*"abcdef")

@@ -543,3 +543,16 @@ async def test_a_hosted_tool_that_the_channel_is_not_told_of_is_named_in_a_heade
     assert response.status == 200
     assert response.headers.get("x-hoptrio-dropped-tools") == dropped
     assert (b"web_search" in seen.body) == (dropped is None)
+
+
+async def test_an_error_in_a_plain_body_costs_the_usage_beside_it_for_any_client(autojump_clock):
+    config = on("responses") | {"contracts": {"c": {"preset": "hoptrio", "interrupted": "charge"}}}
+    sample = SAMPLES["responses"]
+    given_up = {**sample.body, "status": "failed", "error": {"code": "server_error", "message": "boom"}}
+    async with gateway(plain(200, json.dumps(given_up).encode()), config=config, contract="c") as world:
+        body, path = unstreamed("messages")
+        response = await world.call("messages", body, path=path)
+        record = await world.record(response)
+    assert (response.status, response.json["type"]) == (502, "error")
+    assert (record.state, record.reason, record.evidence) == ("captured", "provider_error", "partial")
+    assert record.charge_nanos == sample.charge_nanos

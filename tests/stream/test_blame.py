@@ -84,3 +84,8 @@ def test_behind_output_only_a_stall_counts(reason):
 @pytest.mark.parametrize("reason", [Reason.HEADER_TIMEOUT, Reason.DEADLINE])
 def test_a_plain_call_may_take_all_its_time(reason):
     assert judged(Ended(reason), stream=False) == NOTHING
+
+
+def test_nothing_of_a_whole_answer_with_an_error_has_reached_the_client():
+    assert judged(error(500), answered=True, stream=False) == Blame(Fault.FAILED, True)
+    assert judged(error(500), answered=True) == NOTHING

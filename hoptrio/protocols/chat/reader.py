@@ -267,9 +267,9 @@ def read(call: Call, body: bytes) -> UnaryAnswer:
     except UNREADABLE:
         members = split_members(body)
         answer = _Body(**{name: members[name] for name in _Body.__struct_fields__ if name in members})
-    if is_filled(answer.error):
-        return UnaryAnswer(error=data_error(body))
-    return UnaryAnswer(counts=_body_counts(call, answer))
+    counts = _body_counts(call, answer)
+    error = data_error(body) if is_filled(answer.error) else None
+    return UnaryAnswer(counts=counts, reported=counts, error=error)
 
 
 def _body_counts(call: Call, answer: _Body) -> Counts | None:

@@ -63,12 +63,17 @@ class _LooseChunk(msgspec.Struct, gc=False):
     error: msgspec.Raw = ABSENT
 
 
+class _Blob(msgspec.Struct, gc=False):
+    mime_type: str = msgspec.field(default="", name="mimeType")
+
+
 class _Grounding(msgspec.Struct):
     queries: list[str] | None = msgspec.field(default=None, name="webSearchQueries")
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _LOOSE_CHUNK = msgspec.json.Decoder(_LooseChunk)
+_BLOB = msgspec.json.Decoder(_Blob)
 _GROUNDING = msgspec.json.Decoder(_Grounding)
 
 #: What a proto enum is when it was never set.
@@ -76,12 +81,14 @@ _UNSET = frozenset({None, "", "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECI
 
 
 class _Tally:
-    """What the chunks of an answer add up to."""
+    """What the chunks of an answer add up to. `by_image`: images are counted."""
 
-    __slots__ = ("_finished", "_open", "_queries", "_thoughts", "_usage", "_usage_raw", "blocked")
+    __slots__ = ("_finished", "_images", "_open", "_queries", "_thoughts", "_usage", "_usage_raw", "blocked")
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_image: bool) -> None:
         self.blocked = False
+        #: None = they are not counted.
+        self._images: int | None = 0 if by_image else None
         self._open: set[int] = set()
         self._finished: set[int] = set()
         self._usage: UsageMetadata | None = None
@@ -116,7 +123,7 @@ class _Tally:
         if self._usage is None:
             return None
         tool_calls = {"google_search": len(self._queries)} if self._queries else {}
-        return counts_of(self._usage, self._usage_raw, tool_calls)
+        return counts_of(self._usage, self._usage_raw, tool_calls, self._images)
 
     def _take_candidate(self, candidate: _Candidate) -> bool:
         index = candidate.index or 0
@@ -127,6 +134,8 @@ class _Tally:
             self._open.add(index)
         if candidate.grounding is not ABSENT:
             self._queries.update(_queries(candidate.grounding))
+        if self._images is not None and candidate.content is not None:
+            self._images += sum(map(_is_image, candidate.content.parts or ()))
         return candidate.content is not None and _moves(candidate.content.parts)
 
     def _take_usage(self, raw: msgspec.Raw) -> bool:
@@ -144,13 +153,13 @@ class _Tally:
 
 def reader(call: Call, *, hide_usage: bool) -> GeminiReader:
     """A reader for one stream. Gemini has no way to ask for usage, so there is none to hide."""
-    return GeminiReader(ArrayFraming() if call.framing is Framing.JSON_ARRAY else None)
+    return GeminiReader(ArrayFraming() if call.framing is Framing.JSON_ARRAY else None, by_image=call.by_image)
 
 
 class GeminiReader:
     """See `protocols.rules.Reader`. Only `feed` writes the public fields.
 
-    `array` frames the wire bytes as array elements; None is SSE.
+    `array` frames the wire bytes as array elements; None is SSE. `by_image`: images are counted.
     """
 
     __slots__ = ("_array", "_holding", "_tally", "answered", "counts", "error", "patience_s", "provider_ids")
@@ -158,14 +167,14 @@ class GeminiReader:
     #: A client of the same protocol is told everything.
     unconvertible = ""
 
-    def __init__(self, array: ArrayFraming | None) -> None:
+    def __init__(self, array: ArrayFraming | None, *, by_image: bool) -> None:
         self.patience_s: float | None = None
         self.answered = False
         self.counts: Counts | None = None
         self.error: ProviderError | None = None
         self.provider_ids: tuple[str, ...] = ()
         self._array = array
-        self._tally = _Tally()
+        self._tally = _Tally(by_image=by_image)
         #: The newest wire bytes are held back by the stream.
         self._holding = False
 
@@ -238,12 +247,13 @@ class GeminiReader:
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
-    if (found := stream_error(body)) is not None:
-        return UnaryAnswer(error=provider_error(found))
-    tally = _Tally()
+    tally = _Tally(by_image=call.by_image)
     if (chunk := _chunk(body)) is not None:
         tally.take(chunk)
-    return UnaryAnswer(counts=tally.counts())
+    counts = tally.counts()
+    if (found := stream_error(body)) is not None:
+        return UnaryAnswer(reported=counts, error=provider_error(found))
+    return UnaryAnswer(counts=counts, reported=counts)
 
 
 def _chunk(data: bytes) -> _Chunk | _LooseChunk | None:
@@ -266,6 +276,17 @@ def _moves(parts: list[dict[str, msgspec.Raw]] | None) -> bool:
             if name != "thought" and is_filled(value):
                 return True
     return False
+
+
+def _is_image(part: dict[str, msgspec.Raw]) -> bool:
+    """Whether a part is an image of the answer, not one that was only thought of."""
+    raw = part.get("inlineData") or part.get("inline_data")
+    if raw is None or is_filled(part.get("thought", ABSENT)):
+        return False
+    try:
+        return _BLOB.decode(raw).mime_type.lower().startswith("image/")
+    except UNREADABLE:
+        return False
 
 
 def _queries(raw: msgspec.Raw) -> list[str]:

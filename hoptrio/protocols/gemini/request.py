@@ -38,7 +38,8 @@ _PLAIN_PARTS = frozenset(
 _CLIENT_TOOLS = frozenset({"functionDeclarations", "computerUse"})
 #: Older names of a tool that one price names.
 _ALIASES = {"google_search_retrieval": "google_search", "mcp_servers": "mcp"}
-_MODALITIES = frozenset({"MODALITY_UNSPECIFIED", "TEXT", "IMAGE"})
+#: What an answer may be made of, whatever the model's prices are.
+_MODALITIES = frozenset({"MODALITY_UNSPECIFIED", "TEXT"})
 #: Hosted tools that read stores of an account.
 _STORE_TOOLS = ("file_search", "retrieval")
 
@@ -54,7 +55,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     stream = _VERBS[verb]
     framing = _framing(query, stream=stream)
     value = parse_object(body)
-    limits, counts = _read_config(value)
+    limits, counts, image_param = _read_config(value)
     tier = pricing.tier_of(value, ("serviceTier", "service_tier"), automatic=False)
     survey = survey_of(value)
     return Call(
@@ -65,6 +66,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
         body=value,
         output_limit=max(limits, default=None),
         choices=max(counts, default=1),
+        image_param=image_param,
         tier=tier.name,
         tier_param=tier.param,
         tools_optional=_tools_optional(value),
@@ -156,12 +158,15 @@ def _objects(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [value for value in found if value is not None]
 
 
-def _read_config(body: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """Every output limit and every number of candidates in the request. Refuses what changes the price."""
+def _read_config(body: dict[str, Any]) -> tuple[list[int], list[int], str]:
+    """Every output limit and every number of candidates in the request, and what asks for images. Refuses what changes
+    the price."""
     limits: list[int] = []
     counts: list[int] = []
+    image_param = ""
     for config in _objects(body, "generationConfig"):
         _refuse_priced_config(config)
+        image_param = image_param or _image_param(config)
         for field, read, found in (
             ("maxOutputTokens", fields.whole, limits),
             ("candidateCount", fields.count, counts),
@@ -170,18 +175,28 @@ def _read_config(body: dict[str, Any]) -> tuple[list[int], list[int]]:
                 value = read(config, spelling, f"generationConfig.{spelling}")
                 if value is not None:
                     found.append(value)
-    return limits, counts
+    return limits, counts, image_param
 
 
 def _refuse_priced_config(config: dict[str, Any]) -> None:
     for name in ("speechConfig", "routingConfig", "modelConfig", "modelSelectionConfig"):
         if _spellings(config, name):
             raise pricing.unsupported(f"generationConfig.{name}")
+
+
+def _image_param(config: dict[str, Any]) -> str:
+    """The member that asks for images; "" = none does. Raises BadRequest for one that asks for more than a price
+    names."""
+    found = ""
     for spelling in _spellings(config, "responseModalities"):
-        modalities = fields.optional_list(config, spelling, f"generationConfig.{spelling}")
+        param = f"generationConfig.{spelling}"
+        modalities = {str(each).upper() for each in fields.optional_list(config, spelling, param)}
         # Enumerations may come as numbers, so what may pass is named, not what may not.
-        if not _MODALITIES.issuperset(str(modality).upper() for modality in modalities):
-            raise pricing.unsupported(f"generationConfig.{spelling}")
+        if modalities - _MODALITIES - {"IMAGE"}:
+            raise pricing.unsupported(param)
+        if "IMAGE" in modalities:
+            found = param
+    return found
 
 
 def _lowered(config: dict[str, Any], limit: int) -> dict[str, Any]:

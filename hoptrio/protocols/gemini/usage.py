@@ -56,8 +56,9 @@ def read_usage(raw: bytes | msgspec.Raw) -> UsageMetadata | None:
     return usage
 
 
-def counts_of(usage: UsageMetadata, raw: bytes, tool_calls: dict[str, int]) -> Counts | None:
-    """The counts of a valid usage object and its bytes as received; None for `INVALID`."""
+def counts_of(usage: UsageMetadata, raw: bytes, tool_calls: dict[str, int], images: int | None) -> Counts | None:
+    """The counts of a valid usage object and its bytes as received, with what was counted in the answer; None for
+    `INVALID`."""
     if usage.prompt is None:
         return None
     return Counts(
@@ -68,6 +69,7 @@ def counts_of(usage: UsageMetadata, raw: bytes, tool_calls: dict[str, int]) -> C
         reasoning=usage.thoughts,
         tool_input=usage.tool_prompt,
         tool_calls=tool_calls,
+        images=images,
         tier=_tier(usage),
         raw=raw,
     )

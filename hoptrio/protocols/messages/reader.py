@@ -239,10 +239,10 @@ class MessagesReader:
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
     """Read a whole 2xx answer; a count of tokens has no usage, and an error inside a 200 is an error."""
-    if (found := stream_error(body)) is not None:
-        return UnaryAnswer(error=provider_error(found))
     tally = UsageTally()
     tally.delta(bytes(_message(body).usage))
+    if (found := stream_error(body)) is not None:
+        return UnaryAnswer(reported=tally.reported(), error=provider_error(found))
     return UnaryAnswer(counts=tally.counts(), reported=tally.reported())
 
 

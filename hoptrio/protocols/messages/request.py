@@ -127,7 +127,7 @@ def relayed_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _refuse_priced_betas(headers: Mapping[str, str]) -> None:
     for beta in headers.get("anthropic-beta", "").split(","):
-        if beta.strip().startswith(pricing.MESSAGES_BETAS):
+        if beta.strip().lower().startswith(pricing.MESSAGES_BETAS):
             raise pricing.unsupported("anthropic-beta")
 
 

@@ -81,6 +81,8 @@ _SORTS = {
     "response.cancelled": _Sort.FAILED,
     "error": _Sort.ERROR,
 }
+#: What such a response calls its status.
+_FAILED = ("failed", "cancelled")
 _PART_ENDS = (".added", ".done", ".partial_image")
 _PHASE_ENDS = (".in_progress", ".searching", ".interpreting", ".generating", ".completed", ".failed", ".compacting")
 
@@ -104,6 +106,7 @@ class _Response(msgspec.Struct):
     """A response object, as far as it is evidence."""
 
     id: msgspec.Raw = ABSENT
+    status: msgspec.Raw = ABSENT
     usage: msgspec.Raw = ABSENT
     error: msgspec.Raw = ABSENT
     output: list[_Item] | None = None
@@ -277,10 +280,17 @@ def reader(call: Call, *, hide_usage: bool) -> ResponsesReader:
 
 
 def read(call: Call, body: bytes) -> UnaryAnswer:
-    """Read a whole 2xx body: a response object, or an error in its place."""
+    """Read a whole 2xx body: a response object, or an error in its place. One that says it has failed has, whether or
+    not it says why."""
     response = _read_response(body)
-    error = provider_error(loads(response.error)) if is_filled(response.error) else None
-    return UnaryAnswer(counts=_counts(response), error=error, provider_ids=_ids(response))
+    failed = is_filled(response.error) or loads(response.status) in _FAILED
+    counts = _counts(response)
+    return UnaryAnswer(
+        counts=counts,
+        reported=counts,
+        error=provider_error(loads(response.error)) if failed else None,
+        provider_ids=_ids(response),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -424,9 +424,11 @@ def test_a_whole_answer_without_usage_proves_nothing():
     assert read_body({"choices": [], "usage": {}}).counts is None
 
 
-def test_an_error_inside_a_2xx_body_is_read():
+def test_an_error_inside_a_2xx_body_is_read_with_the_usage_beside_it():
     answer = read_body({"error": {"message": "m", "code": 429}, "usage": USAGE})
-    assert (answer.counts, answer.error.status, answer.error.message) == (None, 429, "m")
+    assert (answer.error.status, answer.error.message) == (429, "m")
+    assert (answer.reported.input, answer.reported.output) == (14, 52)
+    assert read_body({"error": {"message": "m", "code": 429}}).reported is None
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{", b"null"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from hoptrio.contract import Reason
@@ -341,3 +342,45 @@ def test_an_error_inside_a_200_is_an_error():
     answer = read(call(), json.dumps([ERROR]).encode())
     assert answer.error is not None
     assert answer.error.status == 503
+
+
+def test_the_usage_beside_an_error_is_reported_and_no_evidence():
+    answer = read(call(), json.dumps(STOP | ERROR).encode())
+    assert answer.error is not None
+    assert answer.counts is None
+    assert answer.reported is not None
+    assert (answer.reported.input, answer.reported.output) == (5, 4)
+
+
+# -- images ----------------------------------------------------------------------------------------------------------
+
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "QUJD"}}
+PICTURES = [
+    ([PICTURE], 1),
+    ([{"text": "Here:"}, PICTURE, PICTURE], 2),
+    ([{"inline_data": {"mimeType": "IMAGE/webp", "data": "QUJD"}}], 1),
+    ([{**PICTURE, "thought": True}], 0),
+    ([{"inlineData": {"mimeType": "text/csv", "data": "QUJD"}}], 0),
+    ([{"inlineData": 5}], 0),
+    ([{"text": "Hello"}], 0),
+]
+
+
+@pytest.mark.parametrize(("parts", "images"), PICTURES, ids=str)
+def test_images_are_counted_for_a_model_with_a_price_by_the_image(parts, images):
+    sold = msgspec.structs.replace(call(), by_image=True)
+    last = STOP | {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
+    found = reader(sold, hide_usage=False)
+    for each in (HELLO, chunk(PICTURE), last):
+        found.feed(event(each))
+    assert found.counts is not None
+    assert (found.counts.input, found.counts.images) == (5, images + 1)
+    whole = read(sold, json.dumps(last).encode()).counts
+    assert whole is not None
+    assert whole.images == images
+
+
+def test_images_are_not_counted_for_any_other_model():
+    found, _ = stream(chunk(PICTURE), STOP)
+    assert found.counts is not None
+    assert found.counts.images is None

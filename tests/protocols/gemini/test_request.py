@@ -137,6 +137,11 @@ REFUSED = [
         "unsupported_parameter",
     ),
     ({"generationConfig": {"responseModalities": [3]}}, "generationConfig.responseModalities", "unsupported_parameter"),
+    (
+        {"generationConfig": {"responseModalities": ["IMAGE", "AUDIO"]}},
+        "generationConfig.responseModalities",
+        "unsupported_parameter",
+    ),
     ({"serviceTier": 3}, "serviceTier", "invalid_type"),
     ({"generationConfig": {"speechConfig": {}}}, "generationConfig.speechConfig", "unsupported_parameter"),
     ({"generationConfig": {"routing_config": {}}}, "generationConfig.routingConfig", "unsupported_parameter"),
@@ -311,3 +316,19 @@ def test_no_config_is_left_for_no_tools():
 def test_unknown_fields_are_dropped_where_the_channel_says_so():
     body = sent(read(ofTomorrow=1, system_instruction="be brief", toolConfig={}), drop_unknown=True)
     assert body.keys() == {"contents", "system_instruction", "toolConfig"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"generationConfig": {"responseModalities": ["IMAGE"]}}, "generationConfig.responseModalities"),
+        ({"generationConfig": {"responseModalities": ["TEXT", "image"]}}, "generationConfig.responseModalities"),
+        ({"generation_config": {"response_modalities": ["Image"]}}, "generationConfig.response_modalities"),
+        ({"generationConfig": {"responseModalities": ["TEXT"]}}, ""),
+        ({"generationConfig": {"responseModalities": []}}, ""),
+        ({}, ""),
+    ],
+    ids=str,
+)
+def test_what_asks_for_images_is_named(changes, param):
+    assert read(**changes).image_param == param

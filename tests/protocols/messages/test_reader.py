@@ -381,3 +381,12 @@ def test_an_error_inside_a_200_is_an_error():
     answer = read(CALL, json.dumps(OVERLOADED).encode())
     assert answer.error is not None
     assert answer.error.status == 529
+
+
+def test_the_usage_beside_an_error_is_reported_and_no_evidence():
+    body = {"type": "message", "usage": {"input_tokens": 3, "output_tokens": 7}, "error": {"type": "api_error"}}
+    answer = read(CALL, json.dumps(body).encode())
+    assert answer.error is not None
+    assert answer.counts is None
+    assert answer.reported is not None
+    assert (answer.reported.input, answer.reported.output) == (3, 7)

@@ -88,7 +88,15 @@ def test_a_wrong_shape_is_refused_and_named(changes, param, code):
     assert (caught.value.param, caught.value.code) == (param, code)
 
 
-@pytest.mark.parametrize("betas", ["context-1m-2025-08-07", "claude-code-20250219, context-1m-2025-08-07"])
+@pytest.mark.parametrize(
+    "betas",
+    [
+        "context-1m-2025-08-07",
+        "claude-code-20250219, context-1m-2025-08-07",
+        "CONTEXT-1M-2025-08-07",
+        "tools-1,\t Context-1m-2025-08-07 ,x",
+    ],
+)
 def test_a_long_context_beta_is_refused(betas):
     with pytest.raises(BadRequest) as caught:
         read(headers={"anthropic-beta": betas})

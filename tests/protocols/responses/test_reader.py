@@ -368,6 +368,19 @@ def test_an_error_inside_a_2xx_body_is_read():
     assert read_body({"error": "m"}).error.message == "m"
 
 
+@pytest.mark.parametrize("status", ["failed", "cancelled", "incomplete"])
+def test_the_usage_beside_an_error_is_read(status):
+    answer = read_body(RESPONSE | {"status": status, "error": {"code": "server_error"}, "usage": USAGE})
+    assert (answer.error.status, answer.reported.input, answer.reported.output) == (500, 14, 58)
+
+
+@pytest.mark.parametrize(
+    ("status", "failed"), [("failed", True), ("cancelled", True), ("incomplete", False), ("completed", False)]
+)
+def test_a_response_that_says_it_failed_has(status, failed):
+    assert (read_body(RESPONSE | {"status": status, "error": None, "usage": USAGE}).error is not None) is failed
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{", b"null"])
 def test_a_body_that_is_no_answer_proves_nothing(body):
     answer = read(call(stream=False), body)
