@@ -6,7 +6,7 @@ A client notes what it sees in its request's history; what it means is judged in
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 import trio.testing
@@ -36,7 +36,7 @@ class Resettable(trio.abc.HalfCloseableStream):
     Its process may `die`: then the client's connection ends at once, whatever tasks of that process still hold it.
     """
 
-    def __init__(self, stream: trio.StapledStream) -> None:
+    def __init__(self, stream: trio.StapledStream[Any, Any]) -> None:
         self._stream = stream
         self.was_reset = False
         self._dead = False
@@ -44,8 +44,8 @@ class Resettable(trio.abc.HalfCloseableStream):
     def die(self) -> None:
         """Close both directions, from outside, in this step."""
         self._dead = True
-        self._stream.send_stream.close()  # type: ignore[attr-defined]
-        self._stream.receive_stream.close()  # type: ignore[attr-defined]
+        self._stream.send_stream.close()
+        self._stream.receive_stream.close()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         try:
@@ -110,8 +110,9 @@ class WorldClient(Client):
         await self.leave()
 
     async def half_close(self) -> None:
+        assert isinstance(self.stream, trio.abc.HalfCloseableStream)
         with suppress(*_GONE):
-            await self.stream.send_eof()  # type: ignore[attr-defined]
+            await self.stream.send_eof()
 
     async def interim(self) -> bool:
         """Wait for ``100 Continue``; False if a final answer came instead."""

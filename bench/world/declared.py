@@ -8,7 +8,7 @@ that the gateway read from the wire can be compared with one that never was on i
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench.world.draw import INPUT_TOKENS_MAX, OUTPUT_TOKENS_MAX
 from hoptrio.protocols.events import Framing, Protocol
@@ -34,7 +34,7 @@ class Usage(NamedTuple):
     written: int
     output: int
 
-    def cost(self, prices: dict[str, Any], bounds: Bounds) -> int:
+    def cost(self, prices: dict[str, int], bounds: Bounds) -> int:
         """In billionths, within `bounds`: of too much input the dearest is charged; `prices` as a hold keeps them."""
         left = bounds.input
         millionths = min(self.output, bounds.output) * prices["output"]
@@ -52,7 +52,7 @@ class Bounds(NamedTuple):
     input: int
     output: int
 
-    def cost(self, prices: dict[str, Any]) -> int:
+    def cost(self, prices: dict[str, int]) -> int:
         """The hold: all input at the dearest price, all output."""
         dearest = max(prices["input"], prices["cached_input"], prices["cache_write"])
         return -(-(self.input * dearest + self.output * prices["output"]) // _MILLION)

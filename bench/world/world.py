@@ -43,7 +43,7 @@ from hoptrio.metering.price import pin
 from tests.support.certified import certificates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 
     from hoptrio.ledger.audit import AuditReport
     from hoptrio.ledger.journal import Settlement
@@ -549,7 +549,7 @@ class World(Observer):
         )
         self._scope.cancel()
 
-    def _logged(self, logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    def _logged(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """A bug that was contained is still a bug."""
         if event["event"].startswith(_ON_FULL_DISKS):
             return event
