@@ -48,7 +48,7 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     choices = [fields.count(value, name) for name in CHOICES]
     usage_asked = _usage_asked(value, stream=stream)
     pricing.refuse(value, pricing.CHAT)
-    _refuse_audio_output(value)
+    _refuse_other_output(value)
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
     survey = Survey()
     _survey_context(survey, value)
@@ -122,8 +122,9 @@ def _usage_asked(body: dict[str, Any], *, stream: bool) -> bool:
     return fields.flag(options, "include_usage", "stream_options.include_usage")
 
 
-def _refuse_audio_output(body: dict[str, Any]) -> None:
-    if "audio" in fields.optional_list(body, "modalities"):
+def _refuse_other_output(body: dict[str, Any]) -> None:
+    """Nothing but text has a price here."""
+    if any(str(each).lower() != "text" for each in fields.optional_list(body, "modalities")):
         raise pricing.unsupported("modalities")
 
 

@@ -15,7 +15,7 @@ from hoptrio.protocols.events import Call, Framing, Protocol
 from hoptrio.protocols.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["encode", "hosted_name", "parse", "path", "relayed_headers", "relayed_query", "survey_of"]
 
@@ -56,7 +56,9 @@ def parse(path: str, query: Mapping[str, str], headers: Mapping[str, str], body:
     survey = survey_of(value)
     stream = fields.flag(value, "stream")
     pricing.refuse(value, pricing.MESSAGES)
-    _refuse_priced_betas(headers)
+    _refuse_priced_betas("anthropic-beta", headers.get("anthropic-beta", "").split(","))
+    for name in ("anthropic_beta", "betas"):  # Where it is in the body, on Bedrock, say.
+        _refuse_priced_betas(name, fields.optional_list(value, name))
     tier = pricing.tier_of(value, ("service_tier", "speed"), automatic=True)
     choice = fields.optional_object(value, "tool_choice")
     return Call(
@@ -125,10 +127,9 @@ def relayed_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return (version, ("anthropic-beta", betas)) if betas else (version,)
 
 
-def _refuse_priced_betas(headers: Mapping[str, str]) -> None:
-    for beta in headers.get("anthropic-beta", "").split(","):
-        if beta.strip().lower().startswith(pricing.MESSAGES_BETAS):
-            raise pricing.unsupported("anthropic-beta")
+def _refuse_priced_betas(param: str, betas: Iterable[Any]) -> None:
+    if any(str(beta).strip().lower().startswith(pricing.MESSAGES_BETAS) for beta in betas):
+        raise pricing.unsupported(param)
 
 
 def _thinking_budget(body: dict[str, Any]) -> int | None:

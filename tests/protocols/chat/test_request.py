@@ -113,6 +113,8 @@ REFUSED = [
     ({"search_parameters": {"mode": "auto"}}, "search_parameters", "unsupported_parameter"),
     ({"audio": {"voice": "ash", "format": "pcm16"}}, "audio", "unsupported_parameter"),
     ({"modalities": ["text", "audio"]}, "modalities", "unsupported_parameter"),
+    ({"modalities": ["image", "text"]}, "modalities", "unsupported_parameter"),
+    ({"modalities": ["AUDIO"]}, "modalities", "unsupported_parameter"),
     (
         user({"type": "text", "text": "hi"}, {"type": "input_audio"}),
         "messages[0].content[1].type",

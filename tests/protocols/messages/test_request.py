@@ -103,6 +103,14 @@ def test_a_long_context_beta_is_refused(betas):
     assert (caught.value.param, caught.value.code) == ("anthropic-beta", "unsupported_parameter")
 
 
+@pytest.mark.parametrize("name", ["anthropic_beta", "betas"])
+def test_so_it_is_in_the_body(name):
+    read(**{name: ["tools-1"]})
+    with pytest.raises(BadRequest) as caught:
+        read(**{name: ["tools-1", "Context-1m-2025-08-07"]})
+    assert (caught.value.param, caught.value.code) == (name, "unsupported_parameter")
+
+
 def test_harmless_values_of_priced_fields_pass():
     call = read(
         inference_geo="global",
