@@ -74,7 +74,7 @@ def test_a_stream_is_watched_until_it_is_settled_and_its_timeline_drawn(operator
     operator.open("/playground")
     page = operator.page
     page.get_by_label("API key").fill(KEYS["lively"])
-    answer = ask(operator, "x\nsim: events=4 pace=400ms")
+    answer = ask(operator, "x\nsim: events=4 pace=1200ms")
     link = answer.get_by_role("link")
     expect(link).to_have_text(re.compile("^req_"))
     request_id = link.inner_text()
