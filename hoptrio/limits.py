@@ -223,6 +223,8 @@ TCP_KEEPALIVE_INTERVAL_S = 15
 TCP_KEEPALIVE_PROBES = 4
 #: A provider's own message, where it is shown at all.
 PROVIDER_MESSAGE_CHARS_MAX = 2_000
+#: From this length on a channel's secret is taken out of such a message; a shorter one may be any word.
+REDACTED_CHARS_MIN = 8
 
 # -- ledger ----------------------------------------------------------------------------------------------------------
 
