@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from hoptrio import limits
 from hoptrio.cli.main import run
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.model import Hold, RequestRecord, Resolution
@@ -167,6 +168,24 @@ def test_requests_are_found_by_what_is_asked_for(call, stream):
 
     assert ids() == ids("--account", "acme", "--state", "captured") == ids("--client-request-id", "mine") == ["req_1"]
     assert ids("--model", "other") == ids("--since", "2026-12-01") == ids("--key", "key_none") == []
+
+
+@pytest.mark.parametrize("longer", [0, 1, 1000])
+def test_a_callers_own_id_is_found_by_all_of_it_though_it_was_cut(call, stream, longer):
+    sent = "\u00fc" * (limits.CLIENT_REQUEST_ID_CHARS_MAX + longer)
+
+    async def work():
+        async with open_ledger("sqlite:///ledger.db", owner="gateway") as ledger:
+            account = await ledger.account("acme")
+            kept = sent[: limits.CLIENT_REQUEST_ID_CHARS_MAX]
+            refused = RequestRecord(
+                id="req_2", account_id=account.id, key_id=stream["id"], created_at_ms=1, protocol="chat", model="m",
+                contract="hoptrio", stream=True, state="refused", client_request_id=kept,
+            )  # fmt: skip
+            ledger.note(refused)
+
+    trio.run(work)
+    assert [found["id"] for found in call("request", "list", "--client-request-id", sent)[1]] == ["req_2"]
 
 
 def test_an_audit_that_passes(call, stream):
