@@ -27,6 +27,8 @@ BODY_S = 300.0
 BODY_IDLE_S = 30.0
 #: JSON nesting in a request body; no real request is deeper than about 30 (tool schemas).
 JSON_DEPTH_MAX = 200
+#: A caller's own ``X-Client-Request-Id`` is kept this far, and looked for so; UUIDs and ids of traces have 32 to 55.
+CLIENT_REQUEST_ID_CHARS_MAX = 128
 #: A model's name; it goes into records, and the longest in use (with organisation and version) have about 100.
 MODEL_NAME_CHARS_MAX = 256
 #: Brackets and braces in a request body, those inside strings included. A parsed container is up to 25 times its
@@ -223,6 +225,8 @@ TCP_KEEPALIVE_INTERVAL_S = 15
 TCP_KEEPALIVE_PROBES = 4
 #: A provider's own message, where it is shown at all.
 PROVIDER_MESSAGE_CHARS_MAX = 2_000
+#: From this length on a channel's secret is taken out of such a message; a shorter one may be any word.
+REDACTED_CHARS_MIN = 8
 
 # -- ledger ----------------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
     #: What the channel is told, in the protocol it is asked in: the client's call, or what it was converted to.
     call: Call
     body: bytes
-    #: Chat: the provider is asked for usage that the client did not ask for, and it is withheld again.
+    #: Chat: the client of a stream did not ask for usage, and it is withheld: some providers give it unasked.
     hide_usage: bool
     #: Converted: what the client calls each of its tools, by what the channel calls it.
     names: Mapping[str, ToolName]
@@ -212,7 +212,7 @@ def _priced(call: Call, model: Model, channels: Sequence[tuple[Channel, Protocol
             bodies[told] = _encoded(call, said, model, channel, carriage)
         body = bodies[told]
         largest[protocol] = max(len(body), largest.get(protocol, 0))
-        hide_usage = ask_usage and not said.usage_asked
+        hide_usage = said.protocol is Protocol.CHAT and said.stream and not said.usage_asked
         candidates.append(Candidate(channel, said, body, hide_usage, names, carriage.dropped(protocol)))
     quotes = [
         quote(carriage.prepared(protocol).call, size, model, carriage.dropped(protocol))

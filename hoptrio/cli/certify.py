@@ -9,6 +9,7 @@ import click
 from msgspec import to_builtins
 
 from hoptrio.cli.options import Invocation, command
+from hoptrio.cli.shown import cell, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,6 @@ def _page(rows: list[dict[str, Any]]) -> Any:
     """A table, and under it in words what is to be known of a probe beyond that it certified."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     from hoptrio.certification.finding import Finding, words_for
 
@@ -59,9 +59,9 @@ def _page(rows: list[dict[str, Any]]) -> Any:
         table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column not in _NAMES)
     for row in rows:
         day = (row["valid_until"] or "-").partition("T")[0]
-        table.add_row(*(Text((row | {"valid_until": day})[column]) for column in _COLUMNS))
+        table.add_row(*(cell((row | {"valid_until": day})[column]) for column in _COLUMNS))
     said = [row for row in rows if row["why"] != words_for(Finding.CERTIFIED)]
-    return Group(table, *(Text(f"{row['channel']}, {row['model']}, {row['protocol']}: {row['why']}") for row in said))
+    return Group(table, *(cell(f"{row['channel']}, {row['model']}, {row['protocol']}: {row['why']}") for row in said))
 
 
 def _number(invocation: Invocation, channel: str | None, model: str | None) -> int | None:
@@ -84,4 +84,4 @@ def _progress(total: int | None, *, quiet: bool) -> Iterator[Callable[[str], Non
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as progress:
         task = progress.add_task("probing", total=total)
-        yield lambda words: progress.update(task, advance=1, description=escape(words))
+        yield lambda words: progress.update(task, advance=1, description=escape(printable(words)))

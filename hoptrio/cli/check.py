@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hoptrio.cli.options import Invocation, command
+from hoptrio.cli.shown import cell
 from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ def _page(config: Config) -> Any:
     """For people: who serves which model, at which price."""
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(title=f"prices in {config.ledger.currency} per million tokens", title_justify="left")
     for column in ("model", "input", "cached", "output", "stall", "channels"):
@@ -73,7 +73,7 @@ def _page(config: Config) -> Any:
         channels = [each.name for each in config.catalogue.channels.values() if model.name in each.models]
         prices = [model.prices.input, model.prices.cached_input, model.prices.output]
         cells = [model.name, *map(format_nanos, prices), f"{model.stall_s:g} s", ", ".join(channels) or "none"]
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(cell, cells))
     served = f"{config.server.listen}, contract {config.server.contract}"
     control = str(config.control.listen) if config.control.token else "not served (no token)"
-    return Group(Text(f"The config is right. Data plane {served}; control plane {control}."), table)
+    return Group(cell(f"The config is right. Data plane {served}; control plane {control}."), table)

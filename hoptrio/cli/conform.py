@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hoptrio.cli.options import Invocation, json_option
+from hoptrio.cli.shown import printable
 from hoptrio.cli.simulate import address
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def conform(context: click.Context, /, *, print_config: str | None, report: Path
         told = {title: findings(made, verdict) for title, verdict in SECTIONS.items()} | aside(made)
         for title, lines in told.items():
             for line in lines:
-                click.echo(f"{title.lower()}: {line}")
+                click.echo(printable(f"{title.lower()}: {line}"))
         click.echo(summary(made))
     if has_failed(made):
         context.exit(1)

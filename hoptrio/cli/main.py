@@ -17,6 +17,7 @@ import click
 
 from hoptrio import __version__
 from hoptrio.cli.options import Failed, Group, Invocation
+from hoptrio.cli.shown import printable
 from hoptrio.errors import BadRequest, HoptrioError
 
 __all__ = ["COMMANDS", "main"]
@@ -127,7 +128,7 @@ def _fail(error: BaseException, invocation: Invocation) -> int:
         click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
     else:
         for line in str(told["message"]).splitlines():
-            click.echo(f"hoptrio: {line}", err=True)
+            click.echo(f"hoptrio: {printable(line)}", err=True)
     return status
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from hoptrio.cli.shown import cell, printable
 from hoptrio.money import format_nanos, parse_nanos
 
 if TYPE_CHECKING:
@@ -151,15 +152,15 @@ class Invocation:
 
     def note(self, text: str) -> None:
         """A line for people, beside the result."""
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
     def emit(self, value: Any, text: str | Callable[[], Any] | None = None) -> None:
-        """Write the result: `value` as JSON under ``--json``, else `text` (a string, or a function that makes what
-        rich can print), else `value` as a table of its members."""
+        """Write the result: `value` as JSON under ``--json``, else `text` (a line, or a function that makes what rich
+        can print, with values as `cell`s), else `value` as a table of its members."""
         if self.json:
             click.echo(json.dumps(value, ensure_ascii=False))
         elif isinstance(text, str):
-            click.echo(text)
+            click.echo(printable(text))
         else:
             _print_rich(text() if text is not None else _members(value))
 
@@ -183,7 +184,7 @@ def _members(value: dict[str, Any]) -> Any:
 
     table = Table(show_header=False, box=None)
     for name, member in value.items():
-        table.add_row(name.replace("_", " "), _text(member))
+        table.add_row(name.replace("_", " "), cell(member))
     return table
 
 
@@ -194,19 +195,8 @@ def _table(rows: Sequence[dict[str, Any]], columns: list[str], title: str) -> An
     for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
-        table.add_row(*(_text(row.get(column)) for column in columns))
+        table.add_row(*(cell(row.get(column)) for column in columns))
     return table
-
-
-def _text(member: Any) -> Any:
-    """Plain text, so that no name or message is read as rich's markup."""
-    from rich.text import Text
-
-    if member is None:
-        return Text("-")
-    if isinstance(member, list | tuple):
-        return Text(", ".join(str(each) for each in member))
-    return Text(str(member))
 
 
 def _remember_config(context: click.Context, _: click.Parameter, value: str | None) -> None:

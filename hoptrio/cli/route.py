@@ -8,6 +8,7 @@ import click
 from msgspec import to_builtins
 
 from hoptrio.cli.options import Invocation, command
+from hoptrio.cli.shown import cell
 
 __all__ = ["route"]
 
@@ -43,26 +44,25 @@ def route(
 def _page(told: dict[str, Any]) -> Any:
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     attempts = told["attempts"]
     last = "one attempt" if attempts == 1 else f"up to {attempts} attempts, while the client has seen nothing"
-    parts: list[Any] = [Text(f"{told['model']} under the contract {told['contract']}: {last}")]
+    parts: list[Any] = [cell(f"{told['model']} under the contract {told['contract']}: {last}")]
     if told["health"] == "unknown":
-        parts.append(Text(f"health is {_UNKNOWN}"))
+        parts.append(cell(f"health is {_UNKNOWN}"))
     for answer in told["routes"]:
         table = Table(title=answer["protocol"], title_justify="left")
         for column in ("", *_COLUMNS):
             table.add_column(column, overflow="fold")
         for place, each in enumerate(answer["asked"], 1):
-            table.add_row(*map(Text, [str(place), *_cells(each)]))
+            table.add_row(*map(cell, [str(place), *_cells(each)]))
         for each in answer["not_asked"]:
-            table.add_row(*map(Text, ["-", each["channel"], "", "", "", "", each["why"]]))
+            table.add_row(*map(cell, ["-", each["channel"], "", "", "", "", each["why"]]))
         parts.append(table)
         if answer["last_resort"]:
-            parts.append(Text(f"{answer['protocol']}: closed, and asked for want of others"))
+            parts.append(cell(f"{answer['protocol']}: closed, and asked for want of others"))
         if answer["refused"]:
-            parts.append(Text(f"{answer['protocol']}: {answer['refused']}"))
+            parts.append(cell(f"{answer['protocol']}: {answer['refused']}"))
     return Group(*parts)
 
 

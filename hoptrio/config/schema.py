@@ -42,6 +42,8 @@ SPOOL = "hoptrio-spool"
 #: The key of a `ChannelTable.base_url` that stands for every protocol.
 ANY = ""
 
+#: A name as resolvers take it, the underscore of container networks included, or an IPv6 address with its zone.
+_HOST = re.compile(r"[0-9A-Za-z._-]+|[0-9A-Fa-f:.]+(%[0-9A-Za-z._-]+)?", re.ASCII)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 #: Headers that frame a message or belong to one connection (RFC 9110 7.6.1, RFC 9112): the driver's alone.
 _FRAMING_HEADERS = frozenset(
@@ -144,26 +146,32 @@ def _ledger_url(text: str) -> str:
 
 
 def _postgres_url(text: str) -> str:
-    """Whatever libpq takes: several hosts, a socket's folder as ``?host=``, any parameter it knows."""
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict
+    """Whatever the ledger can make a connection of."""
+    from hoptrio.ledger.postgres_session import parameters
 
-    try:
-        conninfo_to_dict(text)
-    except ProgrammingError:
-        # libpq's own message may have a part of the password in it.
-        raise ValueError("PostgreSQL does not understand this address or one of its parameters") from None
+    parameters(text)
     return text
 
 
 def _url(text: str) -> Any:
-    """Split an address; unlike urlsplit, a port that is no port is an error at once. Its text may hold a password."""
+    """Split an address; unlike urlsplit, a host or port that is none is an error at once. Its text may hold a
+    password."""
     try:
         url = urlsplit(text)
         _ = url.port
+        # The resolver encodes a name in the same way, and a label that is empty or too long is an error here, too.
+        host = (url.hostname or "").encode("idna").decode("ascii")
+        if not text.isprintable() or (host and not _HOST.fullmatch(host)):
+            raise ValueError
     except ValueError:
         raise ValueError("this is not an address with a valid host and port") from None
     return url
+
+
+def _path(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("this is not the path of a file: it has a NUL in it")
+    return text
 
 
 def _header_name(text: str) -> str:
@@ -200,6 +208,7 @@ ListenText = Annotated[Any, BeforeValidator(_listen)]
 Amount = Annotated[int, BeforeValidator(_amount)]
 Share = Annotated[Amount, AfterValidator(_share)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
+Path = Annotated[str, AfterValidator(_path)]
 BaseUrl = Annotated[str, AfterValidator(_base_url)]
 Tokens = Annotated[int, Field(ge=1, le=limits.TOKENS_MAX)]
 ProtocolName = Annotated[Protocol, Field(strict=False)]
@@ -218,10 +227,10 @@ class Server(Table):
     listen: ListenText = Field(
         default=Listen("127.0.0.1", 8080), description="Where the data plane listens. Port 0 takes any free one."
     )
-    tls_certificate: str = Field(
+    tls_certificate: Path = Field(
         default="", description="A file with the certificate chain (PEM). With `tls_key`: the data plane speaks HTTPS."
     )
-    tls_key: str = Field(default="", description="A file with the certificate's private key (PEM).")
+    tls_key: Path = Field(default="", description="A file with the certificate's private key (PEM).")
     workers: int = Field(default=1, ge=1, le=256, description="Processes that share the port.")
     contract: Name = Field(
         default="hoptrio", description="The contract of keys that name none: a preset, or one of `[contracts]`."
@@ -264,7 +273,7 @@ class Server(Table):
         le=1024 * limits.MIB,
         description="The size, in bytes, up to which one answer is kept.",
     )
-    spool_dir: Name = Field(
+    spool_dir: Annotated[Name, AfterValidator(_path)] = Field(
         default=SPOOL, description="The directory in which answers are kept: on a local disk, made with mode 0700."
     )
     spool_bytes_max: int = Field(
@@ -286,11 +295,11 @@ class Control(Table):
     """The control plane: dashboard, API and metrics. Without a token it is not served."""
 
     listen: ListenText = Field(default=Listen("127.0.0.1", 8081), description="Where the control plane listens.")
-    tls_certificate: str = Field(
+    tls_certificate: Path = Field(
         default="",
         description="A file with the certificate chain (PEM). With `tls_key`: the control plane speaks HTTPS.",
     )
-    tls_key: str = Field(default="", description="A file with the certificate's private key (PEM).")
+    tls_key: Path = Field(default="", description="A file with the certificate's private key (PEM).")
     token: Secret = Field(
         default="", repr=False, description="What opens it: for people at the login, for programs as a bearer token."
     )
@@ -312,7 +321,7 @@ class LedgerSettings(Table):
         repr=False,
         description="The database: `sqlite:///PATH`, or any `postgresql://` address that libpq takes.",
     )
-    journal: str = Field(
+    journal: Path = Field(
         default="",
         description="A directory on a local disk in which settlements are made durable before they go to the database. "
         f"Empty: `{JOURNAL}` with PostgreSQL, no journal with SQLite.",
@@ -455,7 +464,7 @@ class ChannelTable(Table):
     proxy: Annotated[Secret, AfterValidator(_proxy)] = Field(
         default="", repr=False, description="An HTTP proxy on the way to the provider: `http://HOST:PORT`."
     )
-    ca_file: str = Field(
+    ca_file: Path = Field(
         default="", description="A file of certificate authorities (PEM) trusted for it, instead of the usual ones."
     )
     supplier: str = Field(default="", description="The account that gets a share of every charge on this channel.")

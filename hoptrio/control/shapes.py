@@ -84,6 +84,14 @@ When = Annotated[
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARS_MAX)]
 Word = Annotated[str, Meta(min_length=1, max_length=limits.CONTROL_WORD_CHARS_MAX)]
+ClientRequestId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.HEAD_BYTES_MAX,
+        description=f"The caller's own; its first {limits.CLIENT_REQUEST_ID_CHARS_MAX} characters are kept.",
+    ),
+]
 Why = Annotated[str, Meta(max_length=limits.CONTROL_WHY_CHARS_MAX, description="Kept with the change.")]
 Reason = Annotated[str, Meta(min_length=1, max_length=limits.CONTROL_WHY_CHARS_MAX, description="Kept with the entry.")]
 Ref = Annotated[
@@ -387,7 +395,7 @@ class RequestPage(_Taken, frozen=True, kw_only=True):
     channel: Word | None = None
     state: State | None = None
     reason: Annotated[Word, Meta(description="Why it was released or refused.")] | None = None
-    client_request_id: Word | None = None
+    client_request_id: ClientRequestId | None = None
     since: When | None = None
     until: When | None = None
     before: Cursor | None = None

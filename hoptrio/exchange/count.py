@@ -111,7 +111,7 @@ async def _read(gateway: Gateway, channel: Channel, call: Call, answer: Answer) 
         return None
     if not 200 <= answer.status < 300:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-        raise from_provider(RULES[call.protocol].read_error(answer.status, headers, body))
+        raise from_provider(RULES[call.protocol].read_error(answer.status, headers, body), channel)
     if COUNTING[call.protocol].read(body) is None:
         raise from_body_end(BodyEnd.CLEAN)
     return _Told(answer, body)

@@ -35,9 +35,6 @@ __all__ = ["Asked", "generate"]
 
 log = structlog.get_logger("hoptrio.exchange")
 
-#: A caller's own id is kept this far; longer ones are cut.
-CLIENT_REQUEST_ID_MAX = 128
-
 
 class Asked(Interface):
     """One model call and the way back to its client: a request of HTTP, or a turn on a WebSocket."""
@@ -249,4 +246,4 @@ def _client_request_id(value: str | None) -> str | None:
         return None
     with suppress(UnicodeDecodeError):
         value = value.encode("latin-1").decode()
-    return value[:CLIENT_REQUEST_ID_MAX]
+    return value[: limits.CLIENT_REQUEST_ID_CHARS_MAX]

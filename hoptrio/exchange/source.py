@@ -5,10 +5,12 @@ Whatever becomes of the stream, the place on a channel that an attempt took is g
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hoptrio.protocols.registry import RULES
 from hoptrio.stream.reading import Converting, Native
+from hoptrio.upstream.failure import from_provider
 from hoptrio.upstream.provider import request_to
 
 if TYPE_CHECKING:
@@ -59,9 +61,10 @@ class ChannelSource:
         """See `stream.ports.Source`."""
         candidate = self._candidate
         rules = RULES[candidate.call.protocol]
+        tell = partial(from_provider, provider=candidate.channel)
         if rules.protocol is self._call.protocol:
-            return Native(rules, self._call, hide_usage=candidate.hide_usage)
-        return Converting(rules, self._call, names=candidate.names, created_s=self._created_s)
+            return Native(rules, self._call, hide_usage=candidate.hide_usage, tell=tell)
+        return Converting(rules, self._call, names=candidate.names, created_s=self._created_s, tell=tell)
 
     async def open(self, on_dispatched: Callable[[], None]) -> Answer | Unreached:
         """Send the request; the connection is the pool's."""

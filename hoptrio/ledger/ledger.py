@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from hoptrio import limits
 from hoptrio.contract import Reason
@@ -413,7 +414,10 @@ class Ledger:
     # -- lists --------------------------------------------------------------------------------------------------------
 
     async def requests(self, where: RequestFilter) -> list[RequestRecord]:
-        """The newest requests that match."""
+        """The newest requests that match; a client's own id is looked for as far as one is kept."""
+        if where.client_request_id is not None:
+            kept = where.client_request_id[: limits.CLIENT_REQUEST_ID_CHARS_MAX]
+            where = replace(where, client_request_id=kept)
         return await self._later(self._store.requests, where)
 
     async def accounts(self) -> list[Account]:

@@ -13,10 +13,9 @@ from hoptrio.contract import Reason
 from hoptrio.protocols.events import ProviderError
 from hoptrio.stream.outcome import Ended
 from hoptrio.upstream.answer import BodyEnd, Unreached
-from hoptrio.upstream.failure import Content, content_of, from_body_end, from_provider, from_unreached
+from hoptrio.upstream.failure import Content, content_of, from_body_end, from_unreached
 
 if TYPE_CHECKING:
-    from hoptrio.protocols.rules import Rules
     from hoptrio.stream.reading import Reading
     from hoptrio.upstream.answer import Answer
 
@@ -32,7 +31,7 @@ def unreached(failure: Unreached) -> Ended:
 async def begin(answer: Answer, reading: Reading, *, stream: bool) -> bytes | Ended:
     """The first bytes of an answer that may be read on, never empty; else why not."""
     if not 200 <= answer.status < 300:
-        return await _refused(answer, reading.rules)
+        return await _refused(answer, reading)
     first = b""
     while (content := content_of(answer.headers, first)) is None and len(first) < limits.ERROR_BODY_BYTES_MAX:
         data = await answer.receive()
@@ -46,16 +45,16 @@ async def begin(answer: Answer, reading: Reading, *, stream: bool) -> bytes | En
     return Ended(Reason.PROVIDER_ERROR, error=from_body_end(BodyEnd.CLEAN))
 
 
-async def _refused(answer: Answer, rules: Rules) -> Ended:
+async def _refused(answer: Answer, reading: Reading) -> Ended:
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-    error = rules.read_error(answer.status, headers, await _rest(answer, b""))
-    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
+    error = reading.rules.read_error(answer.status, headers, await _rest(answer, b""))
+    return Ended(Reason.PROVIDER_ERROR, error=reading.tell(error), cause=error)
 
 
 async def _json_instead_of_a_stream(answer: Answer, reading: Reading, first: bytes) -> Ended:
     """Some providers refuse a streaming request with a 200 and a JSON error."""
     error = reading.whole(await _rest(answer, first)).unary.error or ProviderError(status=502)
-    return Ended(Reason.PROVIDER_ERROR, error=from_provider(error), cause=error)
+    return Ended(Reason.PROVIDER_ERROR, error=reading.tell(error), cause=error)
 
 
 async def _rest(answer: Answer, body: bytes) -> bytes:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hoptrio.protocols.alike import Alike
+    from hoptrio.protocols.convert.reader import Tell
     from hoptrio.protocols.events import Counts, ProviderError, SseEvent
     from hoptrio.protocols.rules import Reader
     from hoptrio.stream.produced import Produced
@@ -70,7 +71,8 @@ class Pump(Interface):
 
 class EventPump:
     """One stream of events. `emit` gets whole events for the client; `progressed` is called once a read that moved the
-    model's answer, and `seen` with each note for the timeline. `produced`, if any, gathers what the events say."""
+    model's answer, and `note` with each note for the timeline. `produced`, if any, gathers what the events say; `tell`
+    makes the client's error of a provider's."""
 
     def __init__(
         self,
@@ -80,8 +82,10 @@ class EventPump:
         emit: Callable[[bytes], None],
         progressed: Callable[[], None],
         note: Callable[[str], None],
+        tell: Tell = from_provider,
     ) -> None:
         self._reader = reader
+        self._tell = tell
         self._feed = reader.feed if produced is None else produced.reading(reader)
         #: Not where every event's words are gathered.
         self._alike = reader.alike() if produced is None else None
@@ -245,7 +249,7 @@ class EventPump:
         return Ended(reason, self._tail + finish.wire)
 
     def _failed(self, error: ProviderError) -> Ended:
-        told = from_provider(error)
+        told = self._tell(error)
         if self._reader.patience_s:
             # The protocol's own closing error event was awaited and never came: ours follows the provider's.
             self._tail += self._reader.failure(Reason.PROVIDER_ERROR, told)
@@ -287,7 +291,7 @@ class BodyPump:
         self.counts, self.reported, self.provider_ids = read.counts, read.reported, read.provider_ids
         if read.error is not None:
             self._gather(body)
-            return Ended(Reason.PROVIDER_ERROR, error=from_provider(read.error), cause=read.error)
+            return Ended(Reason.PROVIDER_ERROR, error=self._reading.tell(read.error), cause=read.error)
         self.answered = True
         if unconvertible:
             return Ended(Reason.UNCONVERTIBLE)

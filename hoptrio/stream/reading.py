@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hoptrio.protocols.convert.naming import ToolName
+    from hoptrio.protocols.convert.reader import Tell
     from hoptrio.protocols.events import Call
     from hoptrio.protocols.rules import Reader, Rules, Unary
 
@@ -38,6 +39,10 @@ class Reading(Interface):
     def rules(self) -> Rules:
         """The channel's protocol."""
 
+    @property
+    def tell(self) -> Tell:
+        """A provider's error as the client is told of it."""
+
     def reader(self) -> Reader:
         """A reader for one stream."""
 
@@ -48,8 +53,9 @@ class Reading(Interface):
 class Native:
     """A channel of the client's own protocol. `hide_usage` withholds usage that the client did not ask for."""
 
-    def __init__(self, rules: Rules, call: Call, *, hide_usage: bool) -> None:
+    def __init__(self, rules: Rules, call: Call, *, hide_usage: bool, tell: Tell = from_provider) -> None:
         self.rules = rules
+        self.tell = tell
         self._call = call
         self._hide_usage = hide_usage
 
@@ -66,8 +72,9 @@ class Converting:
     """A channel of another protocol, whose `rules` these are, for the client's `call`; `names` are the client's tools
     by the names the channel has for them, `created_s` is the wall clock."""
 
-    def __init__(self, rules: Rules, call: Call, *, names: Mapping[str, ToolName], created_s: int) -> None:
+    def __init__(self, rules: Rules, call: Call, *, names: Mapping[str, ToolName], created_s: int, tell: Tell) -> None:
         self.rules = rules
+        self.tell = tell
         self._call = call
         self._names = names
         self._created_s = created_s
@@ -79,7 +86,7 @@ class Converting:
             self.rules.protocol,
             created_s=self._created_s,
             names=self._names,
-            tell=from_provider,
+            tell=self.tell,
             weigh=usage,
         )
 

@@ -327,7 +327,14 @@ class Stream:
         if self._tried < self._contract.attempts:
             self._kept = Kept(self._reader, emit)
             emit = self._kept.emit
-        return EventPump(self._reader, produced=self._produced, emit=emit, progressed=self._progressed, note=self.note)
+        return EventPump(
+            self._reader,
+            produced=self._produced,
+            emit=emit,
+            progressed=self._progressed,
+            note=self.note,
+            tell=self._reading.tell,
+        )
 
     def _emit(self, data: bytes) -> None:
         if self._record is not None:

@@ -1,7 +1,8 @@
 """What a client is told when its provider fails, and whether a 200 is what it claims to be. Pure.
 
 A provider's 401, 402 and 403 concern the gateway's account with it: they are never shown as the client's own. Its
-message is kept only where it is about the request (400, 404, 413, 422). Protocols page 8.3 and 9.10.
+message is kept only where it is about the request (400, 404, 413, 422), without the channel's secrets. Protocols page
+8.3 and 9.10.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING
 from hoptrio import limits
 from hoptrio.errors import UpstreamFailed, UpstreamOverloaded, UpstreamRefused, UpstreamTimeout
 from hoptrio.upstream.answer import BodyEnd, Unreached, UnreachedKind
+from hoptrio.upstream.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hoptrio.errors import HoptrioError
     from hoptrio.protocols.events import ProviderError
+    from hoptrio.upstream.provider import Provider
 
 __all__ = ["Content", "blames_account", "content_of", "from_body_end", "from_provider", "from_unreached"]
 
@@ -60,14 +63,18 @@ _SSE_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 _BOM = b"\xef\xbb\xbf"
 
 
-def from_provider(error: ProviderError) -> HoptrioError:
-    """The client's error for what the provider reported, by HTTP status or in its stream's first event."""
+def from_provider(error: ProviderError, provider: Provider | None = None) -> HoptrioError:
+    """The client's error for what the provider reported, by HTTP status or in its stream's first event, without the
+    secrets of `provider`."""
     status = error.status
     if status == 403 or blames_account(error):
         return UpstreamFailed("the provider did not accept the gateway's account", retryable=False)
     if status in _REFUSALS:
-        message = error.message[: limits.PROVIDER_MESSAGE_CHARS_MAX] or "the provider refused the request"
-        return UpstreamRefused(message, status=status, code=error.code or _REFUSALS[status])
+        message, code = error.message, error.code
+        if provider is not None:
+            message, code = redacted(message, provider), redacted(code, provider)
+        message = message[: limits.PROVIDER_MESSAGE_CHARS_MAX] or "the provider refused the request"
+        return UpstreamRefused(message, status=status, code=code or _REFUSALS[status])
     if status == 429:
         return _rate_limited(error.retry_after_s)
     if status in (408, 504):

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.contract.test_cells import payloads
-from tests.support.harness import BODIES, CHAT_SILENT, gateway
+from tests.support.harness import BODIES, CHAT_SILENT, gateway, settings
 from tests.support.provider import END, SSE_HEAD, Cut, Pause, chunk, plain, sse
 from tests.support.streams import CHAT, GEMINI, MESSAGES, RESPONSES, SAMPLES, data, named
 
@@ -214,12 +214,19 @@ async def test_case_65_a_plain_call_gets_no_stream_options(autojump_clock):
 
 
 async def test_case_65_a_channel_that_refuses_stream_options_gets_none_and_is_still_settled(autojump_clock):
-    from tests.support.harness import settings
-
     config = settings()
     config["channels"]["one"]["include_usage"] = "never"
     async with gateway(sse(*CHAT.events), config=config) as world:
         response = await world.call("chat", BODIES["chat"])
         assert "stream_options" not in json.loads(world.provider.seen[0].body)
         assert response.data == payloads(*CHAT.events)
+        assert (await world.record(response)).charge_nanos == CHAT.charge_nanos
+
+
+async def test_usage_that_a_provider_gives_unasked_is_withheld_from_a_client_that_did_not_ask(autojump_clock):
+    config = settings()
+    config["channels"]["one"]["include_usage"] = "never"
+    async with gateway(sse(*CHAT.events), config=config) as world:
+        response = await world.call("chat", CHAT_SILENT)
+        assert response.data == payloads(*CHAT.opening, *CHAT.answer, CHAT.closing[0], *CHAT.terminal)
         assert (await world.record(response)).charge_nanos == CHAT.charge_nanos

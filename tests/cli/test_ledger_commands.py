@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from hoptrio import limits
 from hoptrio.cli.main import run
 from hoptrio.ledger.ledger import open_ledger
 from hoptrio.ledger.model import Hold, RequestRecord, Resolution
@@ -168,6 +170,24 @@ def test_requests_are_found_by_what_is_asked_for(call, stream):
     assert ids("--model", "other") == ids("--since", "2026-12-01") == ids("--key", "key_none") == []
 
 
+@pytest.mark.parametrize("longer", [0, 1, 1000])
+def test_a_callers_own_id_is_found_by_all_of_it_though_it_was_cut(call, stream, longer):
+    sent = "\u00fc" * (limits.CLIENT_REQUEST_ID_CHARS_MAX + longer)
+
+    async def work():
+        async with open_ledger("sqlite:///ledger.db", owner="gateway") as ledger:
+            account = await ledger.account("acme")
+            kept = sent[: limits.CLIENT_REQUEST_ID_CHARS_MAX]
+            refused = RequestRecord(
+                id="req_2", account_id=account.id, key_id=stream["id"], created_at_ms=1, protocol="chat", model="m",
+                contract="hoptrio", stream=True, state="refused", client_request_id=kept,
+            )  # fmt: skip
+            ledger.note(refused)
+
+    trio.run(work)
+    assert [found["id"] for found in call("request", "list", "--client-request-id", sent)[1]] == ["req_2"]
+
+
 def test_an_audit_that_passes(call, stream):
     status, report = call("ledger", "audit")
     assert status == 0
@@ -206,6 +226,54 @@ def test_for_people_it_prints_tables(stream, capsys, monkeypatch, args, words):
     assert run(list(args)) == 0
     out = capsys.readouterr().out
     assert all(word in out for word in words)
+
+
+#: Clears the screen, sets the title, hides what follows, and turns the direction of the rest.
+HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b8m\x7f\u202e\u2066\r\nx"
+HARMLESS = r"\x1b[2J\x1b]0;t\x07\x9b8m\x7f\u202e\u2066"
+
+
+@pytest.fixture
+def strangers(call, stream):
+    """A refused request whose caller wrote the model and its own id, and an entry with such a reason."""
+
+    async def work():
+        async with open_ledger("sqlite:///ledger.db", owner="gateway") as ledger:
+            account = await ledger.account("acme")
+            refused = RequestRecord(
+                id="req_2", account_id=account.id, key_id=stream["id"], created_at_ms=1_796_032_800_001,
+                protocol="chat", model=HOSTILE, contract="hoptrio", stream=True, state="refused",
+                reason="model_not_found", client_request_id=HOSTILE, hold_nanos=0, charge_nanos=0,
+            )  # fmt: skip
+            ledger.note(refused)
+            await ledger.deposit("acme", 1, HOSTILE)
+
+    trio.run(work)
+
+
+@pytest.mark.parametrize(
+    ("args", "status"),
+    [
+        (("request", "show", "req_2"), 0),
+        (("request", "list"), 0),
+        (("account", "show", "acme", "--entries"), 0),
+        (("account", "show", HOSTILE), 1),
+        (("key", "create", "--account", "acme", "--model", HOSTILE), 0),
+        (("route", HOSTILE), 1),
+    ],
+)
+def test_no_text_of_a_stranger_commands_a_terminal(strangers, capsys, monkeypatch, args, status):
+    monkeypatch.setenv("COLUMNS", "500")
+    assert run(list(args)) == status
+    shown = "".join(capsys.readouterr())
+    # An error may be of several lines; a cell is one.
+    assert HARMLESS + (r"\r\nx" if status == 0 else "\nhoptrio: x") in shown
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+
+
+def test_programs_get_every_text_as_it_is(call, strangers):
+    shown = call("request", "show", "req_2")[1]
+    assert (shown["model"], shown["client_request_id"]) == (HOSTILE, HOSTILE)
 
 
 def test_a_disabled_account_that_is_disabled_again_has_one_entry_for_it(call):

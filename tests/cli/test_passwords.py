@@ -17,6 +17,7 @@ from hoptrio.cli.main import run
         "postgresql://user@127.0.0.1:9/db?password=canary-password",
         "postgresql://user:canary-password@127.0.0.1:9/db?no_such=1",
         "postgresql://user:canary-password@[::1/db",
+        "postgresql://user:pass@canary-password@127.0.0.1:9/db",
         "mysql://user:canary-password@host/db",
     ],
 )

@@ -130,6 +130,22 @@ def test_the_output_limits_spelling_is_openais_at_openai_alone_unless_said(addre
         assert channel(raw).max_tokens_field == said
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://my_container:80/v1",
+        "http://[::1]:80/v1",
+        "http://[fe80::1%eth0]/v1",
+        "https://m\u00fcnchen.example",
+        "http://a.",
+    ],
+)
+def test_a_channels_host_is_whatever_a_resolver_takes(address: str) -> None:
+    raw = changed("channels", "c", "base_url", to=address)
+    raw["channels"]["c"] |= {"proxy": address.removesuffix("/v1").replace("https", "http")}
+    assert channel(raw).base_urls == {Protocol.CHAT: address}
+
+
 def test_a_channel_may_have_an_address_per_protocol_and_names_of_the_provider() -> None:
     raw = changed("channels", "c", "base_url", to={"chat": "https://a/v1/", "messages": "https://b"})
     raw["channels"]["c"] |= {"protocols": ["chat", "messages"], "models": [{"name": "m", "upstream": "theirs"}]}
@@ -205,7 +221,11 @@ def test_no_secret_is_part_of_a_repr() -> None:
         (("channels", "c", "api_key"), "hush\r\nX-Evil: 1"),
         (("channels", "c", "api_key"), "hush\u2014"),
         (("channels", "c", "api_key"), "env:DASH"),
+        (("channels", "c", "proxy"), "http://u:hush@a b"),
         (("ledger", "url"), "mysql://u:hush@h/db"),
+        (("ledger", "url"), "postgresql://u:x@hush@127.0.0.1:1/db"),
+        (("ledger", "url"), "postgresql://u:hush\u2100@h/db?no=1"),
+        (("ledger", "url"), "postgresql://u@h:hush/db"),
         (("control", "token"), ["hush"]),
     ],
 )
@@ -239,6 +259,17 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("ledger", "url"), "sqlite:///", 'a ledger is "sqlite:///PATH"'),
     (("ledger", "url"), "postgresql://u@h/db?sslmod=require", "does not understand this address"),
     (("ledger", "url"), "postgresql://u:%zz@h/db", "does not understand this address"),
+    (("ledger", "url"), "postgresql://u:hush@secret@h:1/db", "an @ in the user or password"),
+    (("ledger", "url"), "postgresql://u:hush?x@secret@h:1/db", "an @ in the user or password"),
+    (("ledger", "url"), "postgresql://u:hush@a/secret@h:1/db", "an @ in the user or password"),
+    (("ledger", "url"), "postgresql://u@h:port/db", "a number from 1 to 65535"),
+    (("ledger", "url"), "postgresql://u@h1:5432,h2:65536/db", "a number from 1 to 65535"),
+    (("ledger", "url"), "postgresql://u@h/db?connect_timeout=x", "does not understand this address"),
+    (("ledger", "journal"), "a\0b", "a NUL in it"),
+    (("server", "spool_dir"), "a\0b", "a NUL in it"),
+    (("server", "tls_certificate"), "a\0b", "a NUL in it"),
+    (("server", "tls_key"), "a\0b", "a NUL in it"),
+    (("control", "tls_key"), "a\0b", "a NUL in it"),
     (("ledger", "currency"), "usd", "capital letters"),
     (("certification", "valid_days"), 0, "greater than or equal to 1"),
     (("contracts", "hoptrio"), {}, "the name of a preset"),
@@ -267,6 +298,10 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("channels", "c", "base_url"), {"messages": "https://a"}, "is missing: the channel speaks chat"),
     (("channels", "c", "base_url"), {"chat": "https://a", "smtp": "https://b"}, "'smtp' is not a protocol"),
     (("channels", "c", "base_url"), "https://h:port", "valid host and port"),
+    (("channels", "c", "base_url"), "http://a b/v1", "valid host and port"),
+    (("channels", "c", "base_url"), "http://a..b/v1", "valid host and port"),
+    (("channels", "c", "base_url"), "http://h/v\t1", "valid host and port"),
+    (("channels", "c", "base_url"), f"http://{'a' * 64}.com", "valid host and port"),
     (("channels", "c", "base_url"), "https://h/?key=1", "parameters into query"),
     (("channels", "c", "base_url"), 7, "one address as a string, or a table"),
     (("channels", "c", "models"), ["m", "unpriced"], "the model 'unpriced' has no price"),
@@ -280,6 +315,8 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("channels", "c", "auth"), "basic", "'bearer', 'x-api-key'"),
     (("channels", "c", "headers"), {"a b": "x"}, "not a header name"),
     (("channels", "c", "headers"), {"Content-Length": "1"}, "the gateway's own business"),
+    (("channels", "c", "proxy"), "http://a b", "valid host and port"),
+    (("channels", "c", "ca_file"), "a\0b", "a NUL in it"),
     (("channels", "c", "proxy"), "https://h", 'a proxy is "http://HOST:PORT"'),
     (("channels", "c", "ca_file"), "none.pem", "there is no file none.pem"),
     (("channels", "c", "supplier"), "acme", "it is never guessed"),
@@ -293,7 +330,7 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
 )
 def test_a_wrong_value_is_told(path: tuple[str, ...], value: Any, message: str) -> None:
     found = mistakes(changed(*path, to=value))
-    assert len(found) == 1 or path[-1] == "tls_key"
+    assert len(found) == 1 or path[-1].startswith("tls_")
     assert any(message in each for each in found.values())
 
 
@@ -565,7 +602,9 @@ def test_authorities_that_are_none_are_told(tmp_path: Path, content: str) -> Non
         "postgresql://u@h/db",
         "postgres://u:hush@h:6432/db?sslmode=verify-full",
         "postgresql:///db?host=/run/postgresql",
-        "postgresql://u@h1:5432,h2:5433/db?target_session_attrs=read-write",
+        "postgresql://u@h1:5432,h2/db?target_session_attrs=read-write",
+        "postgresql://u:%40hush%3A@[::1]:5432/db?application_name=a@b",
+        "postgresql://u@/db?host=@abstract",
     ],
 )
 def test_a_ledger_is_wherever_libpq_finds_it(url):

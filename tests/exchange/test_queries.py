@@ -7,6 +7,7 @@ import json
 import pytest
 import trio
 
+from hoptrio import limits
 from hoptrio.ledger.memory import MemoryStore
 from hoptrio.ledger.model import RequestFilter
 from hoptrio.ledger.operations import Note
@@ -117,9 +118,9 @@ async def test_a_request_is_told_to_its_account_and_to_no_other(kind, autojump_c
         (b"plain", "plain"),
         ("für 日本".encode(), "für 日本"),
         ("für".encode("latin-1"), "für"),
-        ("ü".encode() * 200, "ü" * 128),
+        ("ü".encode() * 200, "ü" * limits.CLIENT_REQUEST_ID_CHARS_MAX),
     ],
-    ids=["ASCII", "UTF-8", "Latin-1", "128 characters at most"],
+    ids=["ASCII", "UTF-8", "Latin-1", "no more than is kept"],
 )
 async def test_a_callers_own_id_is_kept_as_it_was_written(sent, kept, autojump_clock):
     async with gateway(served("chat")) as world:
