@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NANOS", "NANOS_MAX", "ceil_div", "format_nanos", "parse_nanos", "share_nanos"]
+__all__ = ["BALANCE_NANOS_MAX", "NANOS", "NANOS_MAX", "ceil_div", "format_nanos", "parse_nanos", "share_nanos"]
 
 NANOS = 10**9
 #: Amounts fit a signed 64-bit integer in both databases, with room to add up a thousand of the largest.
 NANOS_MAX = 2**63 // 1024
+#: What deposits and corrections may bring a balance to; a supplier's shares may still come on top of it.
+BALANCE_NANOS_MAX = 1000 * NANOS_MAX
 
 _DECIMAL = re.compile(r"(-?)([0-9]{1,15})(?:\.([0-9]{1,9}))?", re.ASCII)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from hoptrio.admission.catalogue import Channel
 from hoptrio.config.schema import ANY
+from hoptrio.ledger.model import DOT_SEGMENTS
 from hoptrio.protocols.events import Protocol
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ def check_channel(
 ) -> None:
     """Report what is missing, what contradicts, and models without a price."""
     key: Key = ("channels", name)
+    if name in DOT_SEGMENTS:
+        report.error(key, f"no channel can be named {name}, since no address of one can end in it")
     for field in ("protocols", "base_url", "models"):
         if not getattr(table, field):
             report.error((*key, field), "is empty" if field in table.model_fields_set else "is missing")
@@ -122,5 +125,7 @@ def _check_route(key: Key, table: ChannelTable, report: Report) -> None:
 def _check_supplier(key: Key, table: ChannelTable, report: Report) -> None:
     if table.supplier and table.revenue_share is None:
         report.error((*key, "revenue_share"), "is missing: a supplier has a share, and it is never guessed")
+    if table.supplier in DOT_SEGMENTS:
+        report.error((*key, "supplier"), f"no account can be named {table.supplier}")
     if table.revenue_share is not None and not table.supplier:
         report.error((*key, "supplier"), "is missing: revenue_share is whose?")

@@ -447,7 +447,9 @@ class ChannelTable(Table):
         default="ask", description="`never` for a Chat provider that refuses `stream_options`."
     )
     unknown_fields: Literal["pass", "drop"] = Field(
-        default="pass", description="Whether fields of a request that hoptrio does not know reach the provider."
+        default="pass",
+        description="Whether fields of a request that hoptrio does not know reach the provider. `drop` leaves out "
+        "those at the top of the body alone; what is deeper, in a message or a tool, passes.",
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
         default=None,

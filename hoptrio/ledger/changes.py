@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from hoptrio.errors import Conflict, HoptrioError, InsufficientBalance, NotFound
+from hoptrio.errors import Conflict, HoptrioError, NotFound
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
@@ -50,12 +50,12 @@ from hoptrio.ledger.rules import (
     join,
     judge,
     on_terms,
+    refused_move,
     repeated,
     settled_record,
     why_disabled,
 )
 from hoptrio.limits import RATE_WINDOW_MS
-from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -224,8 +224,8 @@ class Changes:
         before = self._rows.refs.get(move.ref)
         if before is not None:
             return repeated(account, move, before)
-        if account.available_nanos + move.amount_nanos < 0:
-            return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
+        if (refused := refused_move(account, move.amount_nanos)) is not None:
+            return refused
         account = self._rows.put_account(replace(account, balance_nanos=account.balance_nanos + move.amount_nanos))
         self._rows.enter(self._now_ms(), account.id, move.kind, move.amount_nanos, why=move.why, ref=move.ref)
         return account

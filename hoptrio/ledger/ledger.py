@@ -28,6 +28,7 @@ from hoptrio.ledger.journal_writer import InlineScribe, JournalWriter, ThreadScr
 from hoptrio.ledger.journals import Journals
 from hoptrio.ledger.memory import MemoryStore, wall_ms
 from hoptrio.ledger.model import (
+    DOT_SEGMENTS,
     Account,
     ApiKey,
     Claim,
@@ -68,6 +69,7 @@ from hoptrio.ledger.rules import OPERATOR
 from hoptrio.ledger.shelf import DiskFile, DiskShelf
 from hoptrio.ledger.store import Store, StoreUnavailable
 from hoptrio.ledger.writer import InlineWriter, ThreadWriter, Ticket, Writer, raised
+from hoptrio.money import BALANCE_NANOS_MAX, format_nanos
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -308,6 +310,10 @@ class Ledger:
         """Open an account. Raises Conflict if the name is taken, ValueError for a bad name or amount."""
         if not 0 < len(name) <= limits.NAME_CHARS_MAX or not name.isprintable() or deposit_nanos < 0:
             raise ValueError("an account needs a printable name and a deposit of at least 0")
+        if deposit_nanos > BALANCE_NANOS_MAX:
+            raise ValueError(f"a balance is {format_nanos(BALANCE_NANOS_MAX)} at most")
+        if name in DOT_SEGMENTS:
+            raise ValueError(f"no account can be named {name}, since no address of one can end in it")
         if name != name.strip():
             raise ValueError("an account's name neither begins nor ends with a blank")
         account_id = f"acct_{secrets.token_hex(12)}"
@@ -316,15 +322,15 @@ class Ledger:
 
     async def deposit(self, account: str, amount_nanos: int, why: str = "", *, ref: str | None = None) -> Account:
         """Pay in; the same with the same `ref` again changes nothing. Raises NotFound, Conflict if another change has
-        the `ref`, ValueError for an amount that is not above 0."""
+        the `ref` or the balance would be too large, ValueError for an amount that is not above 0."""
         if amount_nanos <= 0:
             raise ValueError("a deposit is above 0")
         return await self._move(account, EntryKind.DEPOSIT, amount_nanos, why, ref)
 
     async def adjust(self, account: str, amount_nanos: int, why: str, *, ref: str | None = None) -> Account:
         """Correct a balance, up or down; the same with the same `ref` again changes nothing. Raises NotFound, Conflict
-        if another change has the `ref`, InsufficientBalance if less than what is held would be left, ValueError without
-        a reason."""
+        if another change has the `ref` or the balance would be too large, InsufficientBalance if less than what is held
+        would be left, ValueError without a reason."""
         if not why.strip() or not amount_nanos:
             raise ValueError("an adjustment needs an amount and a reason")
         return await self._move(account, EntryKind.ADJUST, amount_nanos, why, ref)

@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 __all__ = [
+    "DOT_SEGMENTS",
     "Account",
     "ApiKey",
     "Claim",
@@ -36,6 +37,10 @@ __all__ = [
     "Terms",
     "UsageEvidence",
 ]
+
+
+#: No names: clients take them out of a path, escaped or not (RFC 3986 section 5.2.4).
+DOT_SEGMENTS = frozenset({".", ".."})
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,8 @@ class CreateAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
     """A deposit or an adjustment. Answer: `Account`, also for the same again; `NotFound`, `Conflict` if another change
-    has the `ref`, or `InsufficientBalance` below what is held."""
+    has the `ref` or the balance would be above `money.BALANCE_NANOS_MAX`, or `InsufficientBalance` below what is
+    held."""
 
     ref: str
     account: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from hoptrio.contract import Reason
-from hoptrio.errors import Conflict
+from hoptrio.errors import Conflict, InsufficientBalance
 from hoptrio.ledger.model import (
     ApiKey,
     Claimed,
@@ -28,9 +28,10 @@ from hoptrio.ledger.model import (
     Terms,
 )
 from hoptrio.limits import RATE_WINDOW_MS
-from hoptrio.money import share_nanos
+from hoptrio.money import BALANCE_NANOS_MAX, format_nanos, share_nanos
 
 if TYPE_CHECKING:
+    from hoptrio.errors import HoptrioError
     from hoptrio.ledger.model import Account
     from hoptrio.ledger.operations import Move
 
@@ -44,6 +45,7 @@ __all__ = [
     "join",
     "judge",
     "on_terms",
+    "refused_move",
     "repeated",
     "resolve_open",
     "settled_record",
@@ -212,6 +214,16 @@ def repeated(account: Account, move: Move, before: Moved) -> Account | Conflict:
     if before == Moved(account.id, move.kind, move.amount_nanos):
         return account
     return Conflict(f"the ref {move.ref} was used for another change")
+
+
+def refused_move(account: Account, amount_nanos: int) -> HoptrioError | None:
+    """Why a deposit or an adjustment of `account` cannot be made; None = it can."""
+    if account.available_nanos + amount_nanos < 0:
+        return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
+    if account.balance_nanos + amount_nanos > BALANCE_NANOS_MAX:
+        most, has = format_nanos(BALANCE_NANOS_MAX), format_nanos(account.balance_nanos)
+        return Conflict(f"a balance is {most} at most, and the account has {has}")
+    return None
 
 
 def why_disabled(disabled: bool, why: str) -> str:

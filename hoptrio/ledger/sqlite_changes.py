@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from hoptrio.errors import Conflict, HoptrioError, InsufficientBalance, NotFound
+from hoptrio.errors import Conflict, HoptrioError, NotFound
 from hoptrio.ledger.model import (
     Account,
     ApiKey,
@@ -50,6 +50,7 @@ from hoptrio.ledger.rules import (
     join,
     judge,
     on_terms,
+    refused_move,
     repeated,
     standing,
     why_disabled,
@@ -69,7 +70,6 @@ from hoptrio.ledger.sql_rows import (
     texts_of,
 )
 from hoptrio.limits import CLAIM_KEPT_MS, OWNER_KEPT_MS, RATE_WINDOW_MS
-from hoptrio.money import format_nanos
 
 if TYPE_CHECKING:
     import sqlite3
@@ -351,8 +351,8 @@ class Changes:
         ).fetchone()
         if before is not None:
             return repeated(account, move, Moved(before[0], EntryKind(before[1]), before[2]))
-        if account.available_nanos + move.amount_nanos < 0:
-            return InsufficientBalance(f"the account has {format_nanos(account.available_nanos)} available")
+        if (refused := refused_move(account, move.amount_nanos)) is not None:
+            return refused
         self._execute(_MOVE_BALANCE, (move.amount_nanos, 0, account.id))
         self._enter(account.id, move.kind, move.amount_nanos, why=move.why, ref=move.ref)
         return self._account_there(account.id)

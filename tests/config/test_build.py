@@ -130,6 +130,12 @@ def test_the_output_limits_spelling_is_openais_at_openai_alone_unless_said(addre
         assert channel(raw).max_tokens_field == said
 
 
+def test_a_supplier_has_a_name_that_an_account_may_have() -> None:
+    raw = changed("channels", "c", "supplier", to="..")
+    raw["channels"]["c"] |= {"revenue_share": "0.5"}
+    assert mistakes(raw) == {"channels.c.supplier": "no account can be named .."}
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -320,6 +326,7 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("channels", "c", "proxy"), "https://h", 'a proxy is "http://HOST:PORT"'),
     (("channels", "c", "ca_file"), "none.pem", "there is no file none.pem"),
     (("channels", "c", "supplier"), "acme", "it is never guessed"),
+    (("channels", ".."), CHANNEL, "no channel can be named .."),
     (("channels", "c", "revenue_share"), "0.8", "revenue_share is whose?"),
     (("channels", "c", "revenue_share"), "1.01", "between 0 and 1"),
 ]

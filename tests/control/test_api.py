@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from hoptrio import limits
 from hoptrio.control.operations import OPERATIONS
 from hoptrio.ledger.model import Hold, RequestRecord, Resolution
+from hoptrio.money import BALANCE_NANOS_MAX
 
 
 @pytest.fixture
@@ -84,11 +85,23 @@ async def test_an_account_from_its_opening_to_its_end(api):
     assert await api.get("/accounts", after="acme") == []
 
 
-@pytest.mark.parametrize("name", ["a/b", "a?b#c", "ä %2F", "account:1", "."])
+@pytest.mark.parametrize("name", ["a/b", "a?b#c", "ä %2F", "account:1", "...", ".a"])
 async def test_an_account_of_any_name_has_a_path(api, name):
-    made = await api.post("/accounts", {"name": name}, status=201)
-    path = quote(name, safe="") if name != "." else made["id"]
-    assert (await api.get(f"/accounts/{path}"))["name"] == name
+    await api.post("/accounts", {"name": name}, status=201)
+    assert (await api.get(f"/accounts/{quote(name, safe='')}"))["name"] == name
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_an_account_is_not_named_as_no_path_can_be(api, name):
+    """Every client takes such a name out of a path, escaped or not (RFC 3986 section 5.2.4)."""
+    assert await api.refused("POST", "/accounts", {"name": name}) == (400, "invalid_value")
+
+
+async def test_a_balance_that_would_be_too_large_is_a_conflict(control, api):
+    account = await control.office.ledger.create_account("acme", BALANCE_NANOS_MAX)
+    for path, body in (("deposits", {"amount": "0.000000001"}), ("adjustments", {"amount": "1", "why": "w"})):
+        assert await api.refused("POST", f"/accounts/acme/{path}", body) == (409, "conflict")
+    assert await control.office.ledger.account("acme") == account
 
 
 async def test_a_deposit_that_is_sent_again_with_its_ref_is_made_once(api):

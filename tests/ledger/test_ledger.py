@@ -10,6 +10,7 @@ from hoptrio.contract import Reason
 from hoptrio.errors import Conflict, InsufficientBalance, NotFound
 from hoptrio.ledger.model import EntryKind, HoldRefusal, HoldRefused, HoldState, Placed, RequestFilter, Resolved, Terms
 from hoptrio.ledger.operations import Release
+from hoptrio.money import BALANCE_NANOS_MAX, NANOS, NANOS_MAX
 from hoptrio.protocols.events import Protocol
 from tests.ledger.conftest import START_MS
 
@@ -565,7 +566,7 @@ async def test_the_age_and_the_sum_of_open_holds_are_told(ledger, key, make, wal
 async def test_an_account_has_a_name_of_its_own(ledger, key):
     with pytest.raises(Conflict):
         await ledger.create_account("acme")
-    for name in ("", "x" * 201, "a\nb"):
+    for name in ("", "x" * 201, "a\nb", ".", ".."):
         with pytest.raises(ValueError, match="name"):
             await ledger.create_account(name)
 
@@ -591,6 +592,28 @@ async def test_deposits_and_adjustments_are_entries(ledger, key, make):
     with pytest.raises(ValueError, match="reason"):
         await ledger.adjust("acme", 1, " ")
     assert await kinds(ledger) == [("deposit", 1000, 0), ("deposit", 5, 0), ("adjust", -105, 0)]
+
+
+async def test_a_balance_has_a_largest_amount_and_room_above_it_for_shares(ledger, key, make):
+    left = BALANCE_NANOS_MAX - 1000
+    for _ in range(2):
+        assert (await ledger.deposit("acme", left, ref="all")).balance_nanos == BALANCE_NANOS_MAX
+    others = (
+        lambda: ledger.deposit("acme", 1),
+        lambda: ledger.deposit("acme", 2**63),
+        lambda: ledger.adjust("acme", NANOS_MAX, "typo"),
+    )
+    for another in others:
+        with pytest.raises(Conflict, match=r"9007199254\.740992 at most"):
+            await another()
+    with pytest.raises(ValueError, match="at most"):
+        await ledger.create_account("other", BALANCE_NANOS_MAX + 1)
+    hold = make.hold(key, NANOS_MAX, supplier="acme", revenue_share_nanos=NANOS)
+    await ledger.place(hold)
+    await ledger.settle(make.capture(hold, NANOS_MAX))
+    assert (await ledger.account("acme")).balance_nanos == BALANCE_NANOS_MAX
+    assert (await ledger.adjust("acme", -1, "typo")).balance_nanos == BALANCE_NANOS_MAX - 1
+    assert (await ledger.deposit("acme", 1)).balance_nanos == BALANCE_NANOS_MAX
 
 
 async def test_entries_are_read_in_pages(ledger, key):
