@@ -25,6 +25,16 @@ __all__ = ["conform"]
 KEY_VARIABLE = "HOPTRIO_CONFORM_KEY"
 
 
+def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Before the run: it takes minutes."""
+    if path is not None:
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise click.BadParameter(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
 def _list(context: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         from hoptrio.conform.cases import CASES
@@ -88,7 +98,9 @@ def _list(context: click.Context, _: click.Parameter, value: bool) -> None:
     help="Its stall limit.",
 )
 @click.option("--streams", type=click.IntRange(1, 400), default=40, show_default=True, help="At a time.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a page of Markdown.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help="Write a page of Markdown."
+)
 @click.option("--name", metavar="TEXT", help="The gateway's name and version, for the report.")
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="The cases, and what is right."

@@ -168,6 +168,11 @@ class Invocation:
         """Write a list: as a JSON array under ``--json``, else as a table with these of its members."""
         self.emit(list(rows), lambda: _table(rows, list(columns), title))
 
+    def emit_whole(self, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+        """The same, but no value is folded, so that it can be copied: of the columns there are as many as the terminal
+        is wide enough for, and what is left out is named."""
+        self.emit(list(rows), lambda: _whole_table(rows, columns))
+
 
 def _ignore(words: str) -> None:
     pass
@@ -197,6 +202,23 @@ def _table(rows: Sequence[dict[str, Any]], columns: list[str], title: str) -> An
     for row in rows:
         table.add_row(*(cell(row.get(column)) for column in columns))
     return table
+
+
+def _whole_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Any:
+    from rich.console import Console, Group
+
+    left = Console().width - 1
+    shown = 0
+    for column in columns:
+        left -= 3 + max(cell(text).cell_len for text in (column, *(row.get(column) for row in rows)))
+        if left < 0 and shown:
+            break
+        shown += 1
+    table = _table(rows, list(columns[:shown]), "")
+    if shown == len(columns):
+        return table
+    hidden = ", ".join(column.replace("_", " ") for column in columns[shown:])
+    return Group(table, cell(f"on a wider terminal, and with --json: {hidden}"))
 
 
 def _remember_config(context: click.Context, _: click.Parameter, value: str | None) -> None:

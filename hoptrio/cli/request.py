@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["request"]
 
-_COLUMNS = ("id", "created_at", "account", "model", "channel", "state", "reason", "evidence", "charge", "flags")
+#: The most wanted first: what a terminal is too narrow for is left out.
+_COLUMNS = ("id", "state", "charge", "created_at", "model", "account", "channel", "reason", "evidence", "flags")
 
 
 @group()
@@ -90,4 +91,4 @@ def list_(
                     break
         return found
 
-    invocation.emit_rows([to_builtins(each) for each in invocation.run(work)], _COLUMNS)
+    invocation.emit_whole([to_builtins(each) for each in invocation.run(work)], _COLUMNS)

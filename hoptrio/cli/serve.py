@@ -31,6 +31,9 @@ __all__ = ["serve", "worker"]
 @click.pass_context
 def serve(context: click.Context, workers: int | None) -> None:
     """Run the gateway. SIGTERM: no new streams, running ones end or are settled within the grace. SIGHUP: reload."""
+    from hoptrio.service.hangups import keep_hangups
+
+    keep_hangups()
     invocation = context.ensure_object(Invocation)
     config = invocation.config()
     if (workers or config.server.workers) == 1:

@@ -34,6 +34,8 @@ def _for_a_header(secret: str) -> str:
 
 
 def _from_environment(name: str, source: Source) -> str:
+    if not name:
+        raise ValueError("env: names no variable; write env:NAME")
     value = source.environ.get(name)
     if not value:
         raise ValueError(f"the environment variable {name} is {'empty' if value == '' else 'not set'}")

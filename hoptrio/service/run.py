@@ -42,6 +42,7 @@ from hoptrio.service.certifying import certify_now
 from hoptrio.service.control import control_plane
 from hoptrio.service.descriptors import fit_streams
 from hoptrio.service.figures import Teller
+from hoptrio.service.hangups import hear_hangups
 from hoptrio.service.heap import steady_heap
 from hoptrio.service.lifeline import HURRY, RETIRE
 from hoptrio.service.observe import log_stream
@@ -87,13 +88,13 @@ async def serve(
 
     `breakers` is the health of channels, `figures` what processes tell of themselves, if others share them. With
     `sockets`, which listen already, it is a worker of a supervisor: `RETIRE` and `HURRY` are for those; then
-    `control_sockets` are the control plane's.
-    A `patient` one starts while its ledger is away.
+    `control_sockets` are the control plane's. A `patient` one starts while its ledger is away.
     """
     steady_heap()
     _load_tokenizer(config)
     identities = Identities(config)
     with trio.open_signal_receiver(*_signals(worker=bool(sockets))) as signals:
+        hear_hangups()
         orders = _Orders(signals, worker=bool(sockets))
         async with (
             trio.open_nursery() as listening,

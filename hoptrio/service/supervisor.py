@@ -31,6 +31,7 @@ import structlog
 
 from hoptrio import limits
 from hoptrio.config import ConfigError
+from hoptrio.service.hangups import hear_hangups
 from hoptrio.service.lifeline import HURRY, RETIRE
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Supervisor:
         lifeline, ours = os.pipe()
         try:
             with _signals() as wakeup:
+                hear_hangups()
                 while True:
                     self._step(lifeline)
                     if self._stopping and not self._workers:

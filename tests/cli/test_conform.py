@@ -132,3 +132,9 @@ def test_the_printed_config_of_litellm_has_a_model_for_each_protocol(capsys):
     assert [each.partition("\n")[0] for each in models] == ["m-chat", "m-responses", "m-messages", "m-gemini"]
     assert "model: anthropic/m-messages\n" in models[2]
     assert "api_base: http://127.0.0.1:9/v1\n" in models[0]
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_run(place, capsys, tmp_path):
+    status, out, err = conform(capsys, *at(place, "--case", "21", "--report", str(tmp_path / "none" / "x.md")))
+    assert (status, out) == (2, "")
+    assert "x.md cannot be written: No such file or directory" in err

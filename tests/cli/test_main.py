@@ -226,3 +226,20 @@ def test_the_first_process_of_a_container_can_be_stopped_while_it_starts() -> No
         [first] = psutil.Process(process.pid).children()
         first.send_signal(signal.SIGTERM)
         assert process.wait(30) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown", "hidden"),
+    [("50", ["id"], "a b, c"), ("60", ["id", "a b"], "c"), ("200", ["id", "a b", "c"], "")],
+)
+def test_a_value_that_may_be_copied_is_never_folded(
+    columns: str, shown: list[str], hidden: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [{"id": "req_" + "0" * 36, "a_b": "x" * 9, "c": "y" * 60}]
+    Invocation().emit_whole(rows, ["id", "a_b", "c"])
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].replace("┃", " ").split() == " ".join(shown).split()
+    assert rows[0]["id"] in out
+    said = out.rpartition("┘\n")[2]
+    assert " ".join(said.split()) == (f"on a wider terminal, and with --json: {hidden}" if hidden else "")

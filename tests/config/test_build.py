@@ -202,6 +202,8 @@ def test_a_missing_secret_is_named_by_its_variable_or_file(tmp_path: Path) -> No
     assert f"{tmp_path}/none cannot be read" in found["channels.c.api_key"]
     found = mistakes(changed("channels", "c", "api_key", to="env:EMPTY"), {"EMPTY": ""})
     assert found == {"channels.c.api_key": "the environment variable EMPTY is empty"}
+    found = mistakes(changed("channels", "c", "api_key", to="env:"))
+    assert found == {"channels.c.api_key": "env: names no variable; write env:NAME"}
 
 
 def test_no_secret_is_part_of_a_repr() -> None:

@@ -64,7 +64,9 @@ class Answer(NamedTuple):
 class Service:
     """``hoptrio serve`` in a directory of its own, with an account and a key."""
 
-    def __init__(self, folder: Path, provider: str, workers: int, grace: float, more: str) -> None:
+    def __init__(
+        self, folder: Path, provider: str, workers: int, grace: float, more: str, early=lambda _: None
+    ) -> None:
         self.folder, self.provider = folder, provider
         self.log = folder / "log"
         self.write_config(workers, grace, more)
@@ -76,6 +78,7 @@ class Service:
                 stderr=log,
             )
         self.root = psutil.Process(self.process.pid)
+        early(self.root)
         alarm = threading.Timer(30, self.process.kill)
         alarm.start()
         line = self.process.stdout.readline()
@@ -169,8 +172,8 @@ class Service:
 @pytest.fixture
 def serving(tmp_path, provider):
     @contextmanager
-    def serving(workers: int, *, grace: float = 10, more: str = ""):
-        service = Service(tmp_path, provider, workers, grace, more)
+    def serving(workers: int, *, grace: float = 10, more: str = "", early=lambda _: None):
+        service = Service(tmp_path, provider, workers, grace, more, early)
         before = service.root.children()
         try:
             yield service
@@ -542,3 +545,20 @@ def test_a_worker_that_cannot_be_started_leaves_no_descriptor_open() -> None:
     with open(os.devnull) as lifeline:
         supervisor._staff(lifeline.fileno(), 0.0)
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize(("workers", "done"), [(1, "reloaded"), (2, "replacing workers")])
+def test_a_reload_that_is_asked_for_while_the_gateway_starts_is_done_when_it_has(workers, done, serving):
+    def keeps_hangups(process):
+        with open(f"/proc/{process.pid}/status") as status:
+            blocked = int(re.search(r"^SigBlk:\s*(\w+)$", status.read(), re.MULTILINE)[1], 16)
+        return blocked >> (signal.SIGHUP - 1) & 1
+
+    def early(process):
+        eventually(lambda: keeps_hangups(process))
+        process.send_signal(signal.SIGHUP)
+
+    with serving(workers, early=early) as service:
+        eventually(lambda: done in service.log.read_text())
+        eventually(lambda: service.call().text.endswith("data: [DONE]\n\n"))
+        assert service.stop() == 0
