@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import trio
+
 from hoptrio.conform.case import Play
 from hoptrio.conform.cases.scripts import PLAIN
 from hoptrio.conform.checks import endings
@@ -40,11 +42,9 @@ async def preflight(runner: Runner, protocols: Sequence[Protocol], upstream: str
     served: list[Protocol] = []
     refused: dict[Protocol, str] = {}
     broken: dict[Protocol, str] = {}
-    for protocol in protocols:
-        try:
-            trial = await runner.attempt(protocol, Play(script=PLAIN, checks=(), seconds=20.0))
-        except Unreachable as error:
-            raise NotReady(f"{error}: is the gateway running, and is --url right?") from None
+    for protocol, trial in (await _trials(runner, protocols)).items():
+        if isinstance(trial, Unreachable):
+            raise NotReady(f"{trial}: is the gateway running, and is --url right?")
         if not trial.asked:
             refused[protocol] = _why(trial, upstream)
             continue
@@ -56,6 +56,22 @@ async def preflight(runner: Runner, protocols: Sequence[Protocol], upstream: str
     if len(broken) == len(served):
         raise NotReady(f"not even a plain stream passes: {_listed(broken)}")
     return Ready(tuple(served), refused)
+
+
+async def _trials(runner: Runner, protocols: Sequence[Protocol]) -> dict[Protocol, Trial | Unreachable]:
+    """All at once: a gateway that never answers is found out in the time that one takes."""
+    trials: dict[Protocol, Trial | Unreachable] = {}
+
+    async def attempt(protocol: Protocol) -> None:
+        try:
+            trials[protocol] = await runner.attempt(protocol, Play(script=PLAIN, checks=(), seconds=20.0))
+        except Unreachable as error:
+            trials[protocol] = error
+
+    async with trio.open_nursery() as nursery:
+        for protocol in protocols:
+            nursery.start_soon(attempt, protocol)
+    return {protocol: trials[protocol] for protocol in protocols}
 
 
 def _listed(reasons: dict[Protocol, str]) -> str:
