@@ -21,7 +21,7 @@ from hoptrio.upstream.answer import Origin, UpstreamRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Provider", "request_to", "verify"]
+__all__ = ["Provider", "request_to"]
 
 Auth = Literal["bearer", "x-api-key", "x-goog-api-key", "api-key"]
 
@@ -106,7 +106,7 @@ def request_to(
     """The request for `body` at `path` (with its query, if any) behind the channel's base URL for `protocol`.
 
     `relayed` are the client's headers that belong to the protocol (`Call.headers`). Raises BadRequest if one of them
-    cannot be a header, and ValueError for a channel that `verify` would have refused.
+    cannot be a header, and ValueError, which quotes no secret, for a channel that cannot be asked.
     """
     base = _base(provider.base_urls[protocol], provider.proxy, provider.authorities)
     headers: dict[bytes, bytes] = {
@@ -130,12 +130,6 @@ def request_to(
         headers=tuple(headers.items()),
         body=body,
     )
-
-
-def verify(provider: Provider) -> None:
-    """Raise ValueError, naming the setting, if requests to this channel could not be made. Quotes no secret."""
-    for protocol in provider.base_urls:
-        request_to(provider, protocol, "/", b"", stream=True)
 
 
 class _Base:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from hoptrio import __version__
@@ -11,7 +10,7 @@ from hoptrio.errors import BadRequest
 from hoptrio.protocols.events import Protocol
 from hoptrio.upstream.answer import Origin
 from hoptrio.upstream.http1 import opening
-from hoptrio.upstream.provider import request_to, verify
+from hoptrio.upstream.provider import request_to
 
 CHAT, RESPONSES, MESSAGES, GEMINI = Protocol.CHAT, Protocol.RESPONSES, Protocol.MESSAGES, Protocol.GEMINI
 
@@ -190,9 +189,5 @@ def test_a_relayed_name_cannot_inject_a_header(name):
 )
 def test_a_channel_that_cannot_be_asked_is_named_without_its_secrets(fields, setting):
     with pytest.raises(ValueError, match=setting) as caught:
-        verify(channel(**fields))
+        build(channel(**fields))
     assert "secret" not in str(caught.value)
-
-
-def test_a_good_channel_is_verified_for_every_protocol():
-    verify(msgspec.structs.replace(channel(), base_urls={CHAT: "https://a.test", GEMINI: "http://b.test:1"}))
